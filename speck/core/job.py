@@ -236,6 +236,16 @@ class Composition:
     declared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
+def query_name(job: Job) -> str:
+    """The name of the query that a job runs as a whole or in part; empty if it runs none."""
+    return str(job.query.get("of", job.job_name)) if job.query else ""
+
+
+def is_query_part(job: Job) -> bool:
+    """True for an input job of a query, and for its rest."""
+    return "of" in job.query
+
+
 def client_id(job_name: str) -> str:
     """The part of a session's name that is its job's; also the name of a session without an owner."""
     return f"speck-{job_name}"

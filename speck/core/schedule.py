@@ -6,6 +6,9 @@ it.  A job that stops, or is to read elsewhere, *drains* its source in between, 
 been switched to others and have come up: so the messages written until then are processed, and none is lost.
 Along the graph, each reader waits for its own former writers.
 
+A query with a cut is several jobs, one without is another: those of its new form start once those of the
+former one have stopped, so that both never write its results together.
+
 The executor carries the steps out, the gate of the reconciler asks which jobs are blocked by others, and
 ``speck plan --steps`` prints them.
 """
@@ -20,7 +23,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from speck.core.graph import Graph, sinks_of, source_of
-from speck.core.job import Job
+from speck.core.job import Job, is_query_part, query_name
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
 
 
@@ -85,6 +88,7 @@ def schedule(
     """
     actions = _changing(plan)
     rewired = rewirings(actions, delete_all=delete_all)
+    replaced = replacements(actions)
     last = {name: _last_step(action, on_trial) for name, action in actions.items()}
     brokers = {name: _brokers(action, left_behind, reached) for name, action in actions.items()}
     changed_jobs = Graph.of(each.job for each in actions.values() if not isinstance(each, Stop))
@@ -94,8 +98,10 @@ def schedule(
         *_in_waves(
             [
                 step
-                for name in _along_the_graph(actions, rewired)
-                for step in _steps_of(actions[name], rewired.get(name), changed_jobs, last)
+                for name in _along_the_graph(actions, rewired, replaced)
+                for step in _steps_of(
+                    actions[name], rewired.get(name), replaced.get(name, ()), changed_jobs, last
+                )
             ],
             waves,
             last,
@@ -127,22 +133,31 @@ def _brokers(action: Action, left_behind: Collection[str], reached: Collection[s
     return {job.source_broker}.difference(left_behind) if job.job_name in reached else set()
 
 
-def _along_the_graph(actions: Mapping[str, Action], rewired: Mapping[str, Rewiring]) -> Iterable[str]:
-    """The names of the jobs, each after the former writers that it waits for."""
-    if not any(each.writers for each in rewired.values()):
+def _along_the_graph(
+    actions: Mapping[str, Action],
+    rewired: Mapping[str, Rewiring],
+    replaced: Mapping[str, Collection[str]],
+) -> Iterable[str]:
+    """The names of the jobs, each after the former writers and the replaced jobs that it waits for."""
+    if not replaced and not any(each.writers for each in rewired.values()):
         return actions
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name in actions:
-        sorter.add(name, *(sorted(rewired[name].writers) if name in rewired else ()))
+        writers = rewired[name].writers if name in rewired else ()
+        sorter.add(name, *sorted(writers), *sorted(replaced.get(name, ())))
     return sorter.static_order()
 
 
 def _steps_of(
-    action: Action, rewiring: Rewiring | None, changed_jobs: Graph, last: Mapping[str, StepKey]
+    action: Action,
+    rewiring: Rewiring | None,
+    replaced: Collection[str],
+    changed_jobs: Graph,
+    last: Mapping[str, StepKey],
 ) -> Iterator[Step]:
     """The steps of one action after its preparation."""
     name = action.job.job_name
-    needs = {(StepKind.PREPARE, name)}
+    needs = {(StepKind.PREPARE, name), *((StepKind.ACT, each) for each in replaced)}
     if rewiring is not None:
         # A writer that does not come up is rolled back, and writes where it wrote before.
         switched = (last[writer] for writer in rewiring.writers)
@@ -284,3 +299,23 @@ def _writers(former: Mapping[str, Job], actions: Mapping[str, Action]) -> dict[s
 
 def _leaves_sink(former: Job, action: Action) -> bool:
     return isinstance(action, Stop) or not set(sinks_of(former)) <= set(sinks_of(action.job))
+
+
+# --- queries that get or lose their cut
+
+
+def replacements(actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
+    """The jobs that start, by name, and those that they replace: the ones of a query in its other form.
+
+    Jobs that have run before are none of them: a job that stops may wait for what they have written.
+    """
+    stopped: dict[tuple[str, bool], set[str]] = defaultdict(set)
+    for name, action in actions.items():
+        if isinstance(action, Stop) and (query := query_name(action.job)):
+            stopped[query, is_query_part(action.job)].add(name)
+    return {
+        name: frozenset(others)
+        for name, action in actions.items()
+        if isinstance(action, Start) and not action.changes
+        if (others := stopped.get((query_name(action.job), not is_query_part(action.job))))
+    }

@@ -79,24 +79,38 @@ def _wrong(message: str, text: str) -> InvalidInput:
     return InvalidInput([Fault(message, field="wave", value=text)], "waves")
 
 
-def refuse_crossed(waves: Sequence[Wave], rewired: Mapping[str, Rewiring]) -> None:
+def refuse_crossed(
+    waves: Sequence[Wave], rewired: Mapping[str, Rewiring], replaced: Mapping[str, Collection[str]]
+) -> None:
     """Raise :class:`~speck.errors.InvalidInput` for a job that would have to wait for one of a later wave.
 
-    A job that leaves a topic drains it, after its writers have left it too.
+    A job that leaves a topic drains it, after its writers have left it too; one that replaces others
+    starts after those have stopped.
     """
-    faults = list(_crossed(waves, rewired))
+    number = {job: count for count, wave in enumerate(waves, 1) for job in wave.jobs}
+    faults = [*_crossed(number, rewired), *_replaced_later(number, replaced)]
     if faults:
         raise InvalidInput(faults, "waves")
 
 
-def _crossed(waves: Sequence[Wave], rewired: Mapping[str, Rewiring]) -> Iterator[Fault]:
-    number = {job: count for count, wave in enumerate(waves, 1) for job in wave.jobs}
+def _crossed(number: Mapping[str, int], rewired: Mapping[str, Rewiring]) -> Iterator[Fault]:
     for name, rewiring in rewired.items():
         for writer in sorted(rewiring.writers):
             if number[writer] > number[name]:
                 yield Fault(
                     f"leaves its source in wave {number[name]}, and its writer {writer!r} in wave "
                     f"{number[writer]} (expected the writer in the same wave or an earlier one)",
+                    job=name,
+                )
+
+
+def _replaced_later(number: Mapping[str, int], replaced: Mapping[str, Collection[str]]) -> Iterator[Fault]:
+    for name, others in replaced.items():
+        for other in sorted(others):
+            if number[other] > number[name]:
+                yield Fault(
+                    f"starts in wave {number[name]} and replaces job {other!r}, which stops in wave "
+                    f"{number[other]} (expected its stop in the same wave or an earlier one)",
                     job=name,
                 )
 

@@ -55,6 +55,7 @@ INPUTS = ("q5.bids-a", "q5.bids-b")
 
 @dataclass
 class Bench:
+    world: World
     registry: Registry
     root: Path
     profiles: dict[str, JobProfile] = field(default_factory=dict)
@@ -87,7 +88,7 @@ def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
     found = kinds(world)
     runner = QueryRunner(tmp_path / "runner.jar", "io.speck.Run", panes=True)
     registry = Registry(tuple(replace(each, queries=runner) for each in found.engines), found.brokers)
-    bench = Bench(registry, tmp_path)
+    bench = Bench(world, registry, tmp_path)
     with Store(tmp_path / "store") as store:
         bench.services = build(
             store,
@@ -213,6 +214,39 @@ def test_a_query_of_one_site_may_stay_whole(bench: Bench) -> None:
     assert dict(planned.desired) == dict(bench.load(whole).jobs)
     bench.apply(one)
     assert kinds_of(bench.plan(one)) == {"Keep"}
+
+
+ONE = TEXT.replace("at: [A, B]", "at: A")
+WHOLE = ONE.replace("  cut: auto\n  rest: D\n", "  site: A\n  upgrade: stateless\n")
+CUT = ONE.replace("  cut: auto\n", "  cut: columns\n  upgrade: stateless\n")
+
+
+@pytest.mark.parametrize(("before", "after"), [(WHOLE, CUT), (CUT, WHOLE)])
+def test_the_other_form_of_a_query_starts_once_the_former_one_has_stopped(
+    bench: Bench, before: str, after: str
+) -> None:
+    """Also if the former one cannot be stopped for a while: both would write the results."""
+    bench.apply(before)
+    former = set(bench.world.where())
+    with pytest.raises(InvalidInput, match="'upgrade: stateless': open windows are lost then"):
+        bench.plan(after.replace("  upgrade: stateless\n", ""))
+    consequences = bench.plan(after).plan.consequences
+    (note,) = [each for each in consequences.values() if each.startswith("starts without the state of")]
+    assert "some windows are written by both" in note
+    assert bench.services is not None
+    away = f"{engine_at('D' if before == CUT else 'A')}/"
+    bench.world.down(away)
+    operation, _ = user.apply(bench.services.coordinator, bench.load(after))
+    assert operation.wait(30)
+    assert operation.state != "succeeded"
+    assert set(bench.world.where()) <= former
+    bench.world.up(away)
+    bench.apply(after)
+    assert not former & set(bench.world.where()) and bench.world.where()
+    calls = [(method, name) for method, _, name in bench.world.calls]
+    stops = [at for at, (method, name) in enumerate(calls) if method == "stop" and name in former]
+    starts = [at for at, (method, name) in enumerate(calls) if method == "submit" and name not in former]
+    assert starts and max(stops) < min(starts)
 
 
 # --- what runs: advice and the adaptation loop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -263,14 +264,29 @@ def test_an_edit_that_the_state_of_a_join_outlives_is_accepted(after: str, mixed
 # --- parts of a query with a cut
 
 
-def parts(text: str = COUNT, cut: str = "columns", **fields: object) -> dict[str, Job]:
+def parts(
+    text: str = COUNT, cut: str = "columns", inputs: Mapping[str, str] = {"t-a": "in"}, **fields: object
+) -> dict[str, Job]:
+    """The parts of query ``q``; ``inputs`` are their topics by name."""
     program = bind(text, TABLES).program
     topics = f"speck/sql/q/{form_of(program)}"
-    described = {"of": "q", "role": "input", "input": "t-a", "program": input_of(program, cut).to_json()}
-    rest = {"of": "q", "role": "rest", "program": rest_of(program, ["t-a"]).to_json()}
+    sent = {"of": "q", "role": "input", "program": input_of(program, cut).to_json()}
+    rest = {"of": "q", "role": "rest", "program": rest_of(program, list(inputs)).to_json()}
+    jobs = [
+        job(f"q.{name}", read, f"{topics}/{name}", query=sent | {"input": name}, **fields)
+        for name, read in inputs.items()
+    ]
+    jobs.append(job("q.rest", f"{topics}/+", "counts", query=rest, **fields))
+    return {each.job_name: each for each in jobs}
+
+
+def each_site(text: str, inputs: Mapping[str, str], **fields: object) -> dict[str, Job]:
+    """The jobs of query ``q`` without windows at several sites."""
+    program = bind(text, TABLES).program.to_json()
+    found = {name: {"program": program, "of": "q", "role": "input", "input": name} for name in inputs}
     return {
-        "q.t-a": job("q.t-a", "in", f"{topics}/t-a", query=described, **fields),
-        "q.rest": job("q.rest", f"{topics}/+", "counts", query=rest, **fields),
+        f"q.{name}": job(f"q.{name}", inputs[name], "counts", query=each, **fields)
+        for name, each in found.items()
     }
 
 
@@ -334,3 +350,102 @@ def test_a_query_does_not_read_the_frames_of_another_one() -> None:
     reader = sql_job("r", "SELECT k FROM t", "speck/sql/#", "elsewhere")
     (message,) = faults_of_parts({}, parts() | {"r": reader})
     assert "which job 'r' reads: its messages are frame (expected json)" in message
+
+
+# --- queries that continue in other jobs
+
+PLAIN = "SELECT k, v AS n FROM t"
+AT_TWO = {"t-a": "in", "t-b": "in/b"}
+Jobs = dict[str, Job]
+WINDOWS_LEFT: Mapping[str, tuple[Jobs, Jobs, str]] = {
+    "whole to each site": (
+        {"q": sql_job("q", COUNT)},
+        each_site(PLAIN, AT_TWO),
+        "loses its windows: the state is that of 'q'",
+    ),
+    "parts to each site": (
+        parts(inputs=AT_TWO),
+        each_site(PLAIN, AT_TWO),
+        "loses its windows: the state is that of 'q.rest'",
+    ),
+    "parts to whole": (
+        parts(inputs=AT_TWO),
+        {"q": sql_job("q", PLAIN)},
+        "loses its windows: the state is that of 'q.rest'",
+    ),
+    "merging parts to whole": (
+        parts(cut="partials"),
+        {"q": sql_job("q", COUNT)},
+        "loses its cut: the state is that of 'q.rest'",
+    ),
+    "parts to code": (parts(), {"q": job("q")}, "loses its cut: the state is that of 'q.rest'"),
+    "one merging input less": (
+        parts(cut="partials", inputs=AT_TWO),
+        parts(cut="partials"),
+        "loses an input: 'q.t-b' has totals of slides that are open (expected 'cut: {t-b: columns}' first, ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WINDOWS_LEFT)
+def test_a_query_does_not_leave_open_windows_to_a_job_that_it_loses(case: str) -> None:
+    before, after, part = WINDOWS_LEFT[case]
+    (message,) = faults_of_parts(before, after)
+    assert part in message and "'upgrade: stateless'" in message, message
+    given_up = {name: replace(each, upgrade="stateless") for name, each in after.items()}
+    assert faults_of_parts(before, given_up) == []
+    never_ran = {name: Deployed(each, started=False) for name, each in before.items()}
+    assert refused_queries(after, never_ran, []) == []
+
+
+def test_inputs_without_state_may_come_and_go() -> None:
+    one, two = parts(), parts(inputs=AT_TWO)
+    assert faults_of_parts(one, two) == faults_of_parts(two, one) == []
+    assert notes_of_parts(two, one) == {}
+    assert faults_of_parts(two, {}) == []  # the query has ended
+
+
+def test_an_input_does_not_change_its_name_while_its_rows_are_counted() -> None:
+    renamed = parts(inputs={"u-a": "in"})
+    (message,) = faults_of_parts(parts(), renamed)
+    assert message.startswith(
+        "input 't-a' becomes 'u-a', and rows that arrive during the change would be counted twice"
+    )
+    given_up = parts(inputs={"u-a": "in"}, upgrade="stateless")
+    assert faults_of_parts(parts(), given_up) == [message]
+    assert faults_of_parts(parts(), parts(inputs={"u-a": "elsewhere"})) == []
+    half_way = {**parts(), **renamed}  # it runs under both names: an earlier change was not completed
+    assert faults_of_parts(half_way, renamed) == []
+
+
+def notes_of_parts(before: Mapping[str, Job], after: Mapping[str, Job]) -> dict[str, str]:
+    return query_notes(after, {name: Deployed(each) for name, each in before.items()})
+
+
+ANEW = (
+    "results of windows that are open at the change lack the rows before it, and some windows are written "
+    "by both"
+)
+TWICE = (
+    "messages that arrive during the change are also read by {!r}: their results may come twice; none are "
+    "lost"
+)
+
+
+def test_the_plan_says_what_a_query_loses_with_its_former_jobs() -> None:
+    whole, cut = {"q": sql_job("q", COUNT, upgrade="stateless")}, parts(upgrade="stateless")
+    assert notes_of_parts(whole, cut) == {"q.rest": f"starts without the state of 'q': {ANEW}"}
+    assert notes_of_parts(cut, whole) == {"q": f"starts without the state of 'q.rest': {ANEW}"}
+    assert notes_of_parts(whole, each_site(PLAIN, AT_TWO)) == dict.fromkeys(
+        ("q.t-a", "q.t-b"), "the windows that are open in 'q' are lost"
+    )
+    assert notes_of_parts({}, cut) == notes_of_parts(cut, {}) == notes_of_parts(cut, cut) == {}
+
+
+def test_the_plan_says_what_both_jobs_of_a_query_without_windows_read() -> None:
+    whole, at_two = {"q": sql_job("q", PLAIN)}, each_site(PLAIN, AT_TWO)
+    assert faults_of_parts(whole, at_two) == faults_of_parts(at_two, whole) == []
+    assert notes_of_parts(whole, at_two) == {"q.t-a": TWICE.format("q")}
+    assert notes_of_parts(at_two, whole) == {"q": TWICE.format("q.t-a")}
+    assert notes_of_parts(at_two, each_site(PLAIN, {"t-a": "in", "t-c": "in/c"})) == {}
+    assert notes_of_parts(whole, parts()) == {}  # the results are others

@@ -51,6 +51,17 @@ def text(found: tuple[Step, ...]) -> list[str]:
     ]
 
 
+def query(name: str, reads: str, writes: str, **query: str) -> Job:
+    """A job that runs a query, or a part of one."""
+    return make_job(name, reads, writes, query={"program": name, **query})
+
+
+WHOLE = query("q", "t0", "t1")
+PARTS = [
+    query("q.a", "t0", "f/a", of="q", role="input", input="a"),
+    query("q.rest", "f/+", "t1", of="q", role="rest"),
+]
+
 CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     "nothing changes": (planned([A, B], [A, B]), {}, ""),
     "three new jobs": (
@@ -75,6 +86,52 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
         prepare q : broker tcp://b1:1883
         act p : prepare p, prepare q
         act q : prepare p, prepare q
+        """,
+    ),
+    "a query gets a cut": (
+        planned([WHOLE], PARTS),
+        {"reached": ["q"]},
+        """
+        broker tcp://b1:1883
+        prepare q : broker tcp://b1:1883
+        prepare q.a : broker tcp://b1:1883
+        prepare q.rest : broker tcp://b1:1883
+        drain q : prepare q
+        act q : prepare q, drain q
+        act q.a : prepare q.a, prepare q.rest, act q
+        act q.rest : prepare q.rest, act q
+        """,
+    ),
+    "a query loses its cut, behind another job that leaves": (
+        planned([make_job("b", "x", "t0"), *PARTS], [WHOLE]),
+        {"reached": ["b", "q.a", "q.rest"]},
+        """
+        broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        prepare q : broker tcp://b1:1883
+        prepare q.a : broker tcp://b1:1883
+        prepare q.rest : broker tcp://b1:1883
+        drain b : prepare b
+        act b : prepare b, drain b
+        drain q.a : prepare q.a, act b
+        act q.a : prepare q.a, drain q.a
+        drain q.rest : prepare q.rest, act q.a
+        act q.rest : prepare q.rest, drain q.rest
+        act q : prepare q, act q.a, act q.rest
+        """,
+    ),
+    "a part of a query that has run before": (
+        planned([WHOLE, PARTS[0]], [replace(PARTS[0], trigger="1 second"), PARTS[1]], "q.a"),
+        {"reached": ["q", "q.a"]},
+        """
+        broker tcp://b1:1883
+        prepare q : broker tcp://b1:1883
+        prepare q.a : broker tcp://b1:1883
+        prepare q.rest : broker tcp://b1:1883
+        drain q : prepare q
+        act q : prepare q, drain q
+        act q.a : prepare q.a, prepare q.rest
+        act q.rest : prepare q.rest, act q
         """,
     ),
     "an update": (
@@ -357,6 +414,21 @@ def test_a_writer_waits_for_a_reader_without_a_session() -> None:
         "b": "waits for sc://e1:1: silent",
         "a": "waits for job 'b', which waits for sc://e1:1: silent",
     }
+
+
+def test_a_new_form_of_a_query_waits_for_the_end_of_the_former_one() -> None:
+    found = schedule(planned([WHOLE], PARTS), reached={"q"})
+    waits = "waits for job 'q', which is silent"
+    assert blocked(found, {"q": "is silent"}, {"q.a", "q.rest"}) == {
+        "q": "is silent",
+        "q.a": waits,
+        "q.rest": waits,
+    }
+
+
+def test_another_query_waits_for_nobody() -> None:
+    found = schedule(planned([WHOLE], [query("r.rest", "f/+", "t2", of="r", role="rest")]), reached={"q"})
+    assert blocked(found, {"q": "is silent"}, frozenset()) == {"q": "is silent"}
 
 
 def test_a_reader_with_a_session_holds_up_no_writer() -> None:

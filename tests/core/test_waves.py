@@ -9,7 +9,7 @@ import pytest
 
 from speck.core.job import Job
 from speck.core.plan import Deployed, Keep, Plan, make_plan
-from speck.core.schedule import Step, StepKind, rewirings, schedule
+from speck.core.schedule import Step, StepKind, replacements, rewirings, schedule
 from speck.core.waves import Wave, refuse_crossed, texts_of, waves_data, waves_of
 from speck.errors import InvalidInput
 from testbed.benches.jobs_by_hand import chain, make_job
@@ -144,5 +144,27 @@ def test_a_job_that_waits_for_a_later_wave_is_refused() -> None:
     actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
     waves = Wave(("s1",), ("b",)), Wave(("s2",), ("a",))
     with pytest.raises(InvalidInput, match=r"leaves its source in wave 1, and its writer 'a' in wave 2"):
-        refuse_crossed(waves, rewirings(actions))
-    refuse_crossed(waves[::-1], rewirings(actions))
+        refuse_crossed(waves, rewirings(actions), {})
+    refuse_crossed(waves[::-1], rewirings(actions), {})
+
+
+def test_a_query_does_not_begin_in_its_other_form_before_a_later_wave_ends_the_former_one() -> None:
+    whole = make_job("q", query={"program": "q"})
+    rest = make_job("q.rest", query={"program": "r", "of": "q", "role": "rest"})
+    plan = make_plan("c", 1, {"q.rest": rest}, {"q": Deployed(whole)})
+    replaced = replacements({each.job.job_name: each for each in plan.actions})
+    assert replaced == {"q.rest": {"q"}}
+    waves = Wave(("s1",), ("q.rest",)), Wave(("s2",), ("q",))
+    with pytest.raises(InvalidInput, match=r"starts in wave 1 and replaces job 'q', which stops in wave 2"):
+        refuse_crossed(waves, {}, replaced)
+    refuse_crossed(waves[::-1], {}, replaced)
+    assert groups_of_steps(plan, "q", "q.rest")
+
+
+def groups_of_steps(plan: Plan, *waves: str) -> bool:
+    """True if each step of the waves comes after those that it needs."""
+    done: set[object] = set()
+    for step in schedule(plan, waves=[each.split() for each in waves]):
+        assert step.needs <= done, step
+        done.add(step.key)
+    return True

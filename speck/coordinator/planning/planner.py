@@ -37,7 +37,7 @@ from speck.core.plan import (
     stranded_state,
 )
 from speck.core.runtime import JobStatus
-from speck.core.schedule import rewirings
+from speck.core.schedule import replacements, rewirings
 from speck.core.settings import Settings
 from speck.core.waves import Wave, refuse_crossed, waves_of
 from speck.errors import Fault, InvalidInput, JobsOfAnother, StalePlan, StaleRevision
@@ -215,7 +215,8 @@ class Planner:
         known = {*self.inventory.sites, *(",".join(texts).split(",") if resumed else ())}
         found = waves_of(texts, plan, sites, known)
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
-        refuse_crossed(found, rewirings(actions) if found else {})
+        if found:
+            refuse_crossed(found, rewirings(actions), replacements(actions))
         return found
 
     def _site_of(self, job: Job) -> str:

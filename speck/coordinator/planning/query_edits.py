@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
+from speck.coordinator.planning.query_parts import part_faults, part_notes, program_of
 from speck.core.graph import Graph
 from speck.core.job import Job
 from speck.core.plan import Deployed
@@ -14,15 +14,9 @@ from speck.sql.contracts import reader_faults
 from speck.sql.program import Program
 from speck.sql.signature import leaves_slides, mixes, state_faults
 
-_program = lru_cache(maxsize=1024)(Program.from_json)
 _WRITER, _READER = "writer ", "reader "
 _MIXED = "windows that are open at the change have rows of both conditions"
 _SENT = "the totals of the slides that are open are sent first, before its next message"
-
-
-def program_of(job: Job) -> Program | None:
-    """The program of a SQL job; ``None`` for another one."""
-    return _program(str(job.query["program"])) if job.query else None
 
 
 def refused_queries(
@@ -30,13 +24,16 @@ def refused_queries(
 ) -> list[Fault]:
     """A fault for each query whose state, readers or writers do not fit it; ``others`` are jobs elsewhere."""
     faults = [fault for name, job in desired.items() for fault in _state_faults(job, stored.get(name))]
-    faults += _cut_faults(desired, stored)
+    faults += part_faults(desired, stored)
     running = [each.job for name, each in stored.items() if each.started and name in desired]
     return [*faults, *_contract_faults(desired, others), *_handover_faults(desired, running)]
 
 
 def query_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> dict[str, str]:
-    """A remark for each query whose windows will have rows of two conditions, or whose slides are sent."""
+    """A remark for each query whose windows will have rows of two conditions, or whose slides are sent.
+
+    Also for each job that continues a query without the state of its former jobs.
+    """
     found = {}
     for name, job in desired.items():
         before, after = _former(job, stored.get(name)), program_of(job)
@@ -46,7 +43,7 @@ def query_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> d
             found[name] = _SENT
         elif mixes(before, after):
             found[name] = _MIXED
-    return found
+    return found | part_notes(desired, stored)
 
 
 def _former(job: Job, deployed: Deployed | None) -> Program | None:
@@ -73,40 +70,6 @@ def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
         yield Fault(f"the state cannot move between engines ({right})", job.job_name, "engine")
     for fault in state_faults(before, after):
         yield Fault(f"{fault}: the state does not fit it ({right})", job.job_name, "sql")
-
-
-def _cut_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[Fault]:
-    """A fault for each query with windows that gets its first cut, or loses it: other jobs have no state."""
-    rests = {str(each.job.query["of"]): name for name, each in stored.items() if _is_rest(each.job)}
-    for name, job in desired.items():
-        query, change = str(job.query.get("of", name)), "gets a" if _is_rest(job) else "loses its"
-        former = query if _is_rest(job) else rests.get(query) if query == name else None
-        if former is None or former not in stored or job.upgrade != "stateful":
-            continue
-        if _is_stateful(stored[former]):
-            message = f"the query {change} cut: the state is that of {former!r} ({_ways(job)})"
-            yield Fault(message, name, "cut")
-
-
-def _ways(job: Job) -> str:
-    others = "another job_name, or 'upgrade: stateless': open windows are lost then"
-    if _is_rest(job):
-        return f"expected as before, {others}"
-    whole = (
-        f"'cut: columns' with 'rest: {job.site}'" if job.site else "'cut: columns' with that site as 'rest'"
-    )
-    return (
-        f"expected {whole}, which runs all of it where its table is published and keeps the state; {others}"
-    )
-
-
-def _is_rest(job: Job) -> bool:
-    return job.query.get("role") == "rest"
-
-
-def _is_stateful(deployed: Deployed) -> bool:
-    program = program_of(deployed.job)
-    return deployed.started and program is not None and program.stateful
 
 
 def _contract_faults(desired: Mapping[str, Job], others: Sequence[Job]) -> Iterator[Fault]:

@@ -1,0 +1,152 @@
+"""Queries that continue in other jobs: with a cut or without, or with other inputs.
+
+A job does not inherit the state of another one, and each has a session of its own: what is published while
+one replaces the other is read by both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from speck.core.graph import source_of
+from speck.core.job import Job, is_query_part, query_name
+from speck.core.plan import Deployed
+from speck.errors import Fault
+from speck.sql.program import Program
+
+_program = lru_cache(maxsize=1024)(Program.from_json)
+_OTHERS = "another job_name, or 'upgrade: stateless': open windows are lost then"
+
+
+def program_of(job: Job) -> Program | None:
+    """The program of a SQL job; ``None`` for another one."""
+    return _program(str(job.query["program"])) if job.query else None
+
+
+@dataclass(frozen=True)
+class _Handover:
+    """A query that continues: the running jobs that it ``leaves``, and all that it is to have."""
+
+    leaves: tuple[Job, ...]
+    desired: tuple[Job, ...]
+    begins: tuple[Job, ...]  # of ``desired``, those that do not run now
+
+    @property
+    def results(self) -> list[Job]:
+        """The jobs that are to write its results."""
+        return [job for job in self.desired if not _sends(job)]
+
+
+def _handovers(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[_Handover]:
+    """The queries that leave jobs and have others; one that loses all of its jobs has ended."""
+    running = {name for name, each in stored.items() if each.started}
+    left = defaultdict[str, list[Job]](list)
+    for name in sorted(running - desired.keys()):
+        if query := query_name(stored[name].job):
+            left[query].append(stored[name].job)
+    if not left:
+        return
+    jobs = defaultdict[str, list[Job]](list)
+    for name, job in desired.items():
+        if (query := query_name(job) or name) in left:
+            jobs[query].append(job)
+    for query, found in jobs.items():
+        begins = tuple(job for job in found if job.job_name not in running)
+        yield _Handover(tuple(left[query]), tuple(found), begins)
+
+
+def part_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[Fault]:
+    """A fault for each state that a query leaves behind, and for each input that would count rows twice."""
+    for found in _handovers(desired, stored):
+        yield from _state_faults(found)
+        yield from _twice_faults(found)
+
+
+def part_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> dict[str, str]:
+    """A remark for each job that continues a query without the state of the jobs that it leaves."""
+    notes: dict[str, str] = {}
+    for found in _handovers(desired, stored):
+        for job in found.results:
+            if note := _note(job, found):
+                notes[job.job_name] = note
+    return notes
+
+
+def _state_faults(found: _Handover) -> Iterator[Fault]:
+    heir = next(iter(found.results), None)
+    if heir is None or heir.upgrade != "stateful":
+        return
+    stateful = [job for job in found.leaves if _is_stateful(job)]
+    for job in [each for each in stateful if not _sends(each)] or stateful:
+        yield _state_fault(job, heir)
+
+
+def _state_fault(job: Job, heir: Job) -> Fault:
+    name = job.job_name
+    if _sends(job):
+        first = f"'cut: {{{job.query['input']}: columns}}' first, which sends them"
+        right = f"expected {first}, or 'upgrade: stateless': they are lost then"
+        message = f"the query loses an input: {name!r} has totals of slides that are open ({right})"
+        return Fault(message, heir.job_name, "cut")
+    state = f"the state is that of {name!r}"
+    if not _is_stateful(heir) and heir.query:
+        return Fault(f"the query loses its windows: {state} (expected {_OTHERS})", heir.job_name, "sql")
+    if is_query_part(heir):
+        message = f"the query gets a cut: {state} (expected as before, {_OTHERS})"
+    else:
+        message = f"the query loses its cut: {state} (expected {_as_whole(heir)}; {_OTHERS})"
+    return Fault(message, heir.job_name, "cut")
+
+
+def _as_whole(job: Job) -> str:
+    whole = (
+        f"'cut: columns' with 'rest: {job.site}'" if job.site else "'cut: columns' with that site as 'rest'"
+    )
+    return f"{whole}, which runs all of it where its table is published and keeps the state"
+
+
+def _twice_faults(found: _Handover) -> Iterator[Fault]:
+    """A fault for each input under another name: the rest would count what both of its jobs read."""
+    for job in filter(_sends, found.begins):
+        for former in filter(_sends, found.leaves):
+            if source_of(job) == source_of(former):
+                names = [each.query["input"] for each in (former, job)]
+                message = (
+                    f"input {names[0]!r} becomes {names[1]!r}, and rows that arrive during the change "
+                    "would be counted twice (expected the former names of the table and of the site, or "
+                    "another job_name)"
+                )
+                yield Fault(message, job.job_name, "sql")
+
+
+def _note(job: Job, found: _Handover) -> str:
+    """What is to know of a job that writes the results of a query; empty if there is nothing."""
+    states = [each.job_name for each in found.leaves if _is_stateful(each) and not _sends(each)]
+    if states and not _is_stateful(job):
+        return f"the windows that are open in {states[0]!r} are lost"
+    if states and job in found.begins:
+        return (
+            f"starts without the state of {states[0]!r}: results of windows that are open at the change lack "
+            "the rows before it, and some windows are written by both"
+        )
+    both = [each.job_name for each in found.leaves if source_of(each) == source_of(job)]
+    if both and job in found.begins and not _is_stateful(job):
+        return (
+            f"messages that arrive during the change are also read by {both[0]!r}: their results may come "
+            "twice; none are lost"
+        )
+    return ""
+
+
+def _sends(job: Job) -> bool:
+    """True for an input job whose rows go to a rest."""
+    program = program_of(job)
+    return program is not None and program.sends is not None
+
+
+def _is_stateful(job: Job) -> bool:
+    program = program_of(job)
+    return program is not None and program.stateful
