@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
 
-from binders.flink import QUERIES
-from speck.binder import installed
-from speck.coordinator import Services, build
-from speck.core.inventory import Inventory
-from speck.core.plan import Plan
-from speck.core.settings import Settings
 from speck.errors import InvalidInput
-from speck.schema.compositions import Loaded, load_composition
 from speck.schema.queries import queries_of
 from speck.sql.evaluate import Outcome, evaluate, evaluate_tables
 from speck.sql.program import Program
-from speck.store import Store
 from speck.testing.waiting import eventually
-from testbed.benches import user
-from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend
-from testbed.servers.flink import FlinkServer
-from testbed.servers.mosquitto import MosquittoServer
-from testbed.servers.spark import SparkServer
+from tests.sql.on_engines import BUILT, PATIENCE, Bench
 from tests.support.trials import trial
 
-PATIENCE = 90.0
-
-pytestmark = [
-    pytest.mark.engine,
-    pytest.mark.skipif(not QUERIES.path.exists(), reason="the program of SQL jobs is not built (make jars)"),
-]
+pytestmark = [pytest.mark.engine, BUILT]
 
 TOPICS = """
 topics:
@@ -93,68 +73,6 @@ def lines() -> list[str]:
 
 
 BAD = ["B,x,1,1,1,", "B,5,1", 'B,1700000000000,1,1,1,"x', "B,1700000000000,9223372036854775808,1,1,z"]
-
-
-@dataclass
-class Bench:
-    services: Services
-    inventory: Inventory
-    friend: MqttFriend
-    other: MqttFriend  # at the broker of site G
-    applied: set[str] = field(default_factory=set)  # names of compositions
-
-    def apply(self, text: str) -> dict[str, Program]:
-        loaded = self._load(text)
-        self._apply(loaded)
-        jobs = loaded.composition.jobs.values()
-        return {each.job_name: Program.from_json(str(each.query["program"])) for each in jobs}
-
-    def change(self, text: str) -> dict[str, str]:
-        """Apply a composition, and return the action on each of its jobs."""
-        plan = self._apply(self._load(text))
-        return {each.job.job_name: type(each).__name__.lower() for each in plan.actions}
-
-    def _load(self, text: str) -> Loaded:
-        return load_composition(
-            text, inventory=self.inventory, registry=installed(), root=(), default_name="sql-test"
-        )
-
-    def _apply(self, loaded: Loaded) -> Plan:
-        self.applied.add(loaded.composition.name)
-        operation, plan = user.apply(self.services.coordinator, loaded.composition)
-        assert operation.wait(PATIENCE)
-        assert operation.state == "succeeded", operation.to_dict()
-        return plan
-
-    def received(self, topic: str) -> list[str]:
-        return [value for name, value in list(self.friend.received) if name == topic]
-
-
-@pytest.fixture(scope="module", name="bench")
-def bench_fixture(
-    tmp_path_factory: pytest.TempPathFactory,
-    spark_server: SparkServer,
-    flink_server: FlinkServer,
-    site_brokers: dict[str, MosquittoServer],
-) -> Iterator[Bench]:
-    broker, remote = site_brokers["A"], site_brokers["B"]
-    sites = {
-        "S": one_site("S", spark_server.address, broker.address),
-        "F": one_site("F", flink_server.address, broker.address),
-        "G": one_site("G", flink_server.address, remote.address),
-    }
-    inventory = Inventory(sites)
-    with Store(tmp_path_factory.mktemp("sql") / "store") as store:
-        services = build(store, installed(), inventory, Settings(period=0))
-        services.coordinator.start()
-        friend, other = MqttFriend(broker.port, "+/+/+"), MqttFriend(remote.port, "none/#")
-        bench = Bench(services, inventory, friend, other)
-        yield bench
-        friend.close()
-        other.close()
-        for name in bench.applied:
-            user.delete_composition(services.coordinator, name).wait(PATIENCE)
-        services.coordinator.close()
 
 
 def test_both_engines_give_the_rows_of_the_reference_and_park_what_does_not_fit(bench: Bench) -> None:
