@@ -10,7 +10,7 @@ from speck.controller.adaptation import AUTHOR, Advised, Present
 from speck.coordinator.changes import Changes
 from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
 from speck.coordinator.placing.recuts import Recuts
-from speck.core.adaptation import CUT, StepRecord, cuts_in
+from speck.core.adaptation import Cuts, StepRecord
 from speck.core.change import Place, Recut, Request
 from speck.core.job import Composition
 from speck.placement.adaptation.candidates import candidates, relative_gain
@@ -54,17 +54,18 @@ class Mover:
         return Advised(steps, gain, placed.advice.after.multiplier, rewires)
 
     def move(
-        self, name: str, jobs: Collection[str], site: str, base_revision: int, message: str
+        self, name: str, jobs: Collection[str], target: str, base_revision: int, message: str
     ) -> Operation:
-        """Apply what runs with some jobs at another site, or with other cuts, which ``site`` names then.
+        """Apply what runs with some jobs at another site, or with other cuts.
 
         Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.Busy` where a user came first.
         """
         request = Request(author=AUTHOR, message=message, base_revision=base_revision)
-        step: Place | Recut = Place(name, frozenset(jobs), site)
-        if site.startswith(CUT):
-            ordered = sorted(jobs)
-            step = Recut(name, dict(zip(ordered, cuts_in(site, len(ordered)), strict=True)))
+        step: Place | Recut
+        if isinstance(target, Cuts):
+            step = Recut(name, target.by_job(jobs))
+        else:
+            step = Place(name, frozenset(jobs), target)
         operation, _ = self.changes.carry_out(step, request)
         return operation
 

@@ -6,25 +6,38 @@ Times are Unix time, s.  A *group* is the names of jobs that move together, sort
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 ENTRIES = 50  # of the decisions that are remembered
 LONGEST_PAUSE = 30 * 86_400.0  # s
-CUT = "cut "  # the begin of the source and the target of a step that changes cuts, and no site's
+_CUTS = "cut "  # no site has a name that begins so
 
 
-def cut_text(cuts: Sequence[str]) -> str:
-    """The cuts of the jobs of a step, in their order, as its source or target."""
-    return CUT + (cuts[0] if len(set(cuts)) == 1 else ", ".join(cuts))
+class Cuts(str):
+    """Cuts of the jobs of a step: its source or its target, where other steps have names of sites.
+
+    It is stored and shown as its text.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, cuts: Sequence[str]) -> Cuts:
+        """The cuts of jobs in the order of their names, at least one."""
+        return cls(_CUTS + (cuts[0] if len(set(cuts)) == 1 else ", ".join(cuts)))
+
+    def by_job(self, jobs: Collection[str]) -> dict[str, str]:
+        """The cut of each job."""
+        found = self.removeprefix(_CUTS).split(", ")
+        return dict(zip(sorted(jobs), found * len(jobs) if len(found) == 1 else found, strict=True))
 
 
-def cuts_in(text: str, count: int) -> list[str]:
-    """The cuts of ``count`` jobs: the inverse of :func:`cut_text`."""
-    found = text.removeprefix(CUT).split(", ")
-    return found * count if len(found) == 1 else found
+def place_in(text: str) -> str:
+    """The source or the target of a step by its text: :class:`Cuts`, or the name of a site."""
+    return Cuts(text) if text.startswith(_CUTS) else text
 
 
 class Decision(StrEnum):
@@ -105,8 +118,7 @@ class Ban:
 class StepRecord:
     """A step with its prediction, stored before it is carried out.
 
-    Its jobs move from the site ``source`` to ``target``, or get other cuts, which these name then
-    (:func:`cut_text`).
+    Its jobs move from the site ``source`` to ``target``, or get other cuts (:class:`Cuts`).
     ``objective`` and ``age_p95`` (s) are the figures before it, ``predicted`` is the objective after it, at
     the rates of ``at``; it is judged from ``due`` on.  ``revision`` is the one made by it, ``operation`` the
     id of its operation (empty: not begun).  ``windows`` counts the windows in which it was looked at,
@@ -191,4 +203,6 @@ class AdaptationState:
 
 
 def _grouped(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {**data, "jobs": tuple(data["jobs"])}
+    """The data of a step with its group and its places as they are in memory."""
+    places = {name: place_in(data[name]) for name in ("source", "target") if name in data}
+    return {**data, **places, "jobs": tuple(data["jobs"])}

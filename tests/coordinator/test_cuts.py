@@ -13,7 +13,7 @@ from speck.binder import QueryRunner, Registry
 from speck.coordinator import Services, build
 from speck.coordinator.placing.cuts import cut_of
 from speck.coordinator.placing.placer import PlacementRequest
-from speck.core.adaptation import Entry, Trigger
+from speck.core.adaptation import Cuts, Entry, Trigger
 from speck.core.change import Apply, Recut, Request
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job
@@ -323,10 +323,12 @@ def test_a_cut_is_taken_back_as_a_move_is(bench: Bench) -> None:
     assert bench.services is not None
     mover, head = bench.services.adaptation.mover, bench.services.adaptation.store.head("q")
     assert head is not None
-    operation = mover.move("q", INPUTS, "cut partials", head.revision, "back: it missed its prediction")
+    operation = mover.move(
+        "q", INPUTS, Cuts.of(["partials"] * 2), head.revision, "back: it missed its prediction"
+    )
     assert operation.wait(30)
     assert running_cuts(bench) == dict.fromkeys(INPUTS, "partials")
-    banned = dict.fromkeys(INPUTS, frozenset({"cut filter"}))
+    banned = dict.fromkeys(INPUTS, frozenset({Cuts.of(["filter"])}))
     targets = [each.target for each in mover.advise("q", banned, 0.15).candidates]
     assert "cut filter" not in targets
 

@@ -21,7 +21,7 @@ from speck.controller.adaptation.observations import Observations
 from speck.controller.adaptation.obstacles import Obstacles, few
 from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import CUT, AdaptationState, StepOutcome, StepRecord, Trigger
+from speck.core.adaptation import AdaptationState, Cuts, StepOutcome, StepRecord, Trigger
 from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import AUTOMATIC, EventKind, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
@@ -336,7 +336,7 @@ class Adaptation:
     ) -> Realised | None:
         """The effect of a step, where its jobs' figures are measured at the target."""
         lags = bool(set(observed.lagging) & set(step.jobs))
-        if step.due and step.target.startswith(CUT):
+        if step.due and isinstance(step.target, Cuts):
             return self._seen(step, self.mover.recut_effect(name, step, present, lag_grows=lags), observed)
         if not step.due or not {step.source, step.target} <= self.measures.inventory.sites.keys():
             return None
@@ -358,15 +358,15 @@ class Adaptation:
     def _carry_out(self, name: str, answer: Choice, before: AdaptationState, seen: Situation) -> None:
         """Begin the move that was decided; where it is refused, the memory is as before."""
         if isinstance(answer, Step):
-            jobs, site = answer.about.jobs, answer.about.target
+            jobs, target = answer.about.jobs, answer.about.target
         elif isinstance(answer, Revert):
-            jobs, site = answer.record.jobs, answer.record.source
+            jobs, target = answer.record.jobs, answer.record.source
             self._correct_speed(answer.record, seen)
         else:
             return
         message = answer.reason if isinstance(answer, Step) else f"back: {answer.reason}"
         try:
-            operation = self.mover.move(name, jobs, site, seen.revision, message)
+            operation = self.mover.move(name, jobs, target, seen.revision, message)
         except (Busy, StaleRevision) as error:
             self._withdraw(name, before, seen, f"a user's change or a repair came first: {error}")
         except SpeckError as error:

@@ -67,11 +67,11 @@ class Mover(Protocol):
         """
 
     def move(
-        self, name: str, jobs: Collection[str], site: str, base_revision: int, message: str
+        self, name: str, jobs: Collection[str], target: str, base_revision: int, message: str
     ) -> Operation:
         """Begin to move jobs to a site, by an apply as the next revision of what ran at ``base_revision``.
 
-        A ``site`` that begins with :data:`~speck.core.adaptation.CUT` names other cuts of the jobs.
+        A ``target`` of :class:`~speck.core.adaptation.Cuts` gives the jobs other cuts.
         Raises as an apply; nothing is touched then.
         """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from speck.coordinator.placing.cut_corrections import CutCorrections
 from speck.coordinator.placing.cuts import CutChoice, CutQuery, queries_with_cuts
 from speck.coordinator.placing.placer import Placer
-from speck.core.adaptation import StepRecord, cut_text, cuts_in
+from speck.core.adaptation import Cuts, StepRecord
 from speck.core.job import Composition
 from speck.placement.adaptation.situation import Candidate, Realised
 from speck.placement.cost import Figures, combined, evaluate, reference
@@ -35,7 +35,7 @@ class Recuts:
     ) -> list[Candidate]:
         """The best other cuts of each query, if there are better ones.
 
-        ``forbidden`` are targets (:func:`~speck.core.adaptation.cut_text`) by job; a query with a job of
+        ``forbidden`` are targets (:class:`~speck.core.adaptation.Cuts`) by job; a query with a job of
         ``pins`` stays as it is.  The figures are those of the whole composition.
         """
         found = (self._candidate(query, forbidden) for query in self._queries(pins))
@@ -79,11 +79,10 @@ class Recuts:
     def realised(self, step: StepRecord, *, lag_grows: bool) -> Realised | None:
         """The effect of a step; ``None`` where its jobs have not the cuts of its target any longer."""
         query = next((each for each in self._queries(()) if set(step.jobs) <= each.inputs.keys()), None)
-        if query is None:
+        if query is None or not isinstance(step.source, Cuts) or not isinstance(step.target, Cuts):
             return None
-        former = dict(zip(step.jobs, cuts_in(step.source, len(step.jobs)), strict=True))
-        cuts = dict(zip(query.inputs, query.present, strict=True))
-        if [cuts[name] for name in step.jobs] != cuts_in(step.target, len(step.jobs)):
+        former, cuts = step.source.by_job(step.jobs), dict(zip(query.inputs, query.present, strict=True))
+        if not step.target.by_job(step.jobs).items() <= cuts.items():
             return None
         choice = self._choice(query)
         now = _Whole.of(choice.whole(query.present))
@@ -123,13 +122,13 @@ class _Whole:
         return combined(self.model.problem, *relative, figures.over)
 
 
-def _step(names: list[str], present: Vector, vector: Vector) -> tuple[tuple[str, ...], str, str]:
-    """The jobs whose cuts differ (sorted), and the texts of their cuts before and after."""
+def _step(names: list[str], present: Vector, vector: Vector) -> tuple[tuple[str, ...], Cuts, Cuts]:
+    """The jobs whose cuts differ (sorted), and their cuts before and after."""
     changed = sorted(
         (name, old, new) for name, old, new in zip(names, present, vector, strict=True) if old != new
     )
     jobs, before, after = zip(*changed, strict=True) if changed else ((), (), ())
-    return tuple(jobs), cut_text(before or ("",)), cut_text(after or ("",))
+    return tuple(jobs), Cuts.of(before or ("",)), Cuts.of(after or ("",))
 
 
 def _utilisation(now: Figures, then: Figures) -> float:
