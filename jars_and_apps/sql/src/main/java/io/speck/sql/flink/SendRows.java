@@ -7,55 +7,42 @@ import io.speck.sql.Panes;
 import io.speck.sql.Sender;
 import io.speck.sql.SqlProgram;
 import java.io.IOError;
-import java.util.ArrayList;
 import java.util.List;
-import org.apache.flink.api.common.state.ListState;
-import org.apache.flink.runtime.state.StateInitializationContext;
-import org.apache.flink.runtime.state.StateSnapshotContext;
-import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
-import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
  * The frames of an input job that sends each row. Rows that wait for others of their frame are in no state: the source
  * begins with their messages again. The progress is, as it decides where frames end.
  *
- * <p>Before the first frame it sends what {@link MergeSlides} has left in the same state: behind a later progress the rest
+ * <p>Before the first frame it sends what {@link MergeSlides} has left in the state: behind a later progress the rest
  * of the query would drop it.
  */
-final class SendRows extends AbstractStreamOperator<String>
-        implements OneInputStreamOperator<Received, String>, PassesOn {
+final class SendRows extends InputJob implements PassesOn {
     private static final long serialVersionUID = 1L;
 
-    private final String text;
     private transient Sender sender;
     /** Rows of slides that are not sent yet; none but after a change of the cut. */
     private transient List<String> left;
-    private transient ListState<String> slides;
-    private transient ListState<Long> progress;
 
     SendRows(String program) {
-        text = program;
+        super(program);
     }
 
     @Override
-    public void initializeState(StateInitializationContext context) throws Exception {
-        super.initializeState(context);
-        sender = SqlProgram.of(text).sender();
-        slides = context.getOperatorStateStore().getListState(MergeSlides.SLIDES);
-        progress = context.getOperatorStateStore().getListState(MergeSlides.PROGRESS);
-        left = new ArrayList<>();
-        slides.get().forEach(left::add);
-        for (Long each : progress.get()) {
-            sender.restore(each);
-        }
+    void begin(SqlProgram program, List<String> slides, long progress) {
+        sender = program.sender();
+        sender.restore(progress);
+        left = slides;
     }
 
     @Override
-    public void snapshotState(StateSnapshotContext context) throws Exception {
-        super.snapshotState(context);
-        slides.update(left);
-        progress.update(List.of(sender.progress()));
+    List<String> slides() {
+        return left;
+    }
+
+    @Override
+    long progress() {
+        return sender.progress();
     }
 
     @Override
