@@ -138,6 +138,8 @@ class Executor:
     def run(self, plan: Plan, steps: Collection[Step], waves: Sequence[Wave] = ()) -> None:
         """Carry out the steps of a plan; the operation shows how each action went."""
         self._waves = waves
+        if waves:
+            self.operation.roll_out(1)
         self._actions = {each.job.job_name: each for each in plan.actions}
         self._context = context = OperationContext(self.store, self.pool, self.operation, self.clock)
         abandoner = Abandoner(context)
@@ -190,21 +192,24 @@ class Executor:
             with_retries(self.pool.broker(step.subject).check)
             return
         if step.kind is StepKind.SETTLE:
-            self._settle(self._waves[int(step.subject) - 1])
+            self._settle(int(step.subject))
             return
         action = self._actions[step.subject]
         site = self.pool.inventory.site_of_engine(action.job.spe_address, *action.job.site_hints)
         with about(job=step.subject, site=site.name if site else None):
             self._act(action, self._work[step.kind])
 
-    def _settle(self, wave: Wave) -> None:
-        """Wait until the jobs of a wave have been running for a while."""
+    def _settle(self, number: int) -> None:
+        """Wait until the jobs of a wave have been running for a while; the next one begins then."""
+        wave = self._waves[number - 1]
         # A job whose change was left to the reconciler runs, too, in its former form.
         behind = [each for each in wave.jobs if self.operation.actions[each].state in _NOT_DONE]
         if behind:
             raise Unhealthy(f"job {behind[0]!r} is {self.operation.actions[behind[0]].state}")
         jobs = [self.desired[name] for name in wave.jobs if name in self.desired]
-        Settling(self.store, self.pool).settle(jobs, self.operation.request.settle)
+        settling = Settling(self.store, self.pool, report=partial(self.operation.roll_out, number))
+        settling.settle(jobs, self.operation.request.settle)
+        self.operation.roll_out(number + 1)
 
     def _act(self, action: Action, work: Callable[[Action], None]) -> None:
         name = action.job.job_name

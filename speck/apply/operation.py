@@ -61,6 +61,8 @@ class Operation:
     ``calls`` counts the calls made to engines, by method.  An atomic one that is not carried out wholly is
     followed by the way back to the revision that it was requested from.  ``replaced_by`` is the id of the
     operation that went on in its place before its revision was applied.
+    Of a roll-out in waves, ``wave`` is the number of the one that changes or settles, from 1, and ``waits``
+    says what the next one waits for while it settles.
     Safe to use from several threads.
     """
 
@@ -77,6 +79,8 @@ class Operation:
     ended: float | None = None
     error: str = ""
     calls: Counter[str] = field(default_factory=Counter)
+    wave: int = 0
+    waits: str = ""
     version: int = 0
     _changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
 
@@ -147,11 +151,18 @@ class Operation:
             progress.note = "; ".join(filter(None, [progress.note, text]))
             self._notify()
 
+    def roll_out(self, wave: int, waits: str = "") -> None:
+        """Show the wave that changes, or settles, and what the next one waits for then."""
+        with self._changed:
+            if (self.wave, self.waits) != (wave, waits):
+                self.wave, self.waits = wave, waits
+                self._notify()
+
     def end(self, error: str = "") -> None:
         """End the operation (see :func:`end_state`)."""
         with self._changed:
             state = end_state(error, self.actions.values())
-            self.state, self.error, self.ended = state, error, self.clock()
+            self.state, self.error, self.ended, self.waits = state, error, self.clock(), ""
             self._notify()
 
     def replace(self, by: str) -> None:
@@ -189,6 +200,7 @@ class Operation:
                 "warnings": list(self.warnings),
                 "replaced_by": self.replaced_by,
                 "engine_calls": dict(self.calls),
+                **({"wave": self.wave, "waits": self.waits} if self.wave else {}),
                 "actions": [vars(each) | {"changes": [*each.changes]} for each in self.actions.values()],
             }
 

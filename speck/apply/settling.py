@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from speck.apply.startup_probe import PATIENCE
@@ -25,12 +25,13 @@ class Unhealthy(SpeckError):
 
 @dataclass(frozen=True)
 class Settling:
-    """Looks at jobs; ``clock`` gives seconds."""
+    """Looks at jobs; ``clock`` gives seconds, ``report`` is told what the next wave waits for."""
 
     store: Store
     pool: BinderPool
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
+    report: Callable[[str], object] = lambda _: None
 
     def settle(self, jobs: Iterable[Job], seconds: float, patience: float = PATIENCE) -> None:
         """Return once all ``jobs`` have been running for ``seconds``.
@@ -50,6 +51,7 @@ class Settling:
                     raise Unreachable(away)
                 slow = min(watched.keys() - running.keys(), default="")
                 raise Unhealthy(f"job {slow!r} was not running after {patience + seconds:g} s")
+            self.report(awaited(watched, running, away, seconds))
             self.sleep(min(_LOOK, max(seconds, 0.05)))
 
     def _look(self, watched: Mapping[str, Job], running: dict[str, float]) -> str:
@@ -100,3 +102,11 @@ class Settling:
         if handle is None:
             raise Unhealthy(f"job {job!r} is not started")
         return handle
+
+
+def awaited(jobs: Collection[str], running: Collection[str], away: str, seconds: float) -> str:
+    """What the wave after these jobs waits for; ``away`` is the error of a silent engine, or empty."""
+    behind = min(set(jobs).difference(running), default=None)
+    if behind is None:
+        return f"all its jobs must have been running for {seconds:g} s"
+    return f"{away or f'job {behind!r} is not running yet'} ({len(running)} of {len(jobs)} jobs are running)"

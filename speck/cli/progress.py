@@ -62,6 +62,8 @@ class Bars:
         description = f"{operation['kind']} {operation['composition']}"
         if failed:
             description += f" [red]{failed} failed[/]"
+        if operation.get("wave"):
+            description += f", wave {operation['wave']} of {len(operation['waves']) + 1}"
         self._bar.update(self._all, description=description, total=len(actions), completed=len(ended))
 
     def _print(self, action: dict[str, Any]) -> None:

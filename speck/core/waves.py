@@ -28,10 +28,16 @@ class Wave:
 
 
 def waves_of(
-    texts: Sequence[str], plan: Plan, site_of: Mapping[str, str], known: Collection[str]
+    texts: Sequence[str],
+    plan: Plan,
+    site_of: Mapping[str, str],
+    known: Collection[str],
+    *,
+    resumed: bool = False,
 ) -> tuple[Wave, ...]:
     """The waves of a plan, the last one included; none without ``texts``.
 
+    One without jobs is left out, unless the operation is ``resumed``: the others keep their numbers.
     ``site_of`` are the sites of the plan's jobs, empty for none, ``known`` those of the inventory.  Raises
     :class:`~speck.errors.InvalidInput`.
     """
@@ -50,7 +56,7 @@ def waves_of(
     jobs = sorted(each.job.job_name for each in plan.actions)
     found = [Wave(group, tuple(job for job in jobs if site_of[job] in group)) for group in groups]
     last = Wave(rest, tuple(job for job in jobs if site_of[job] not in named))
-    return tuple(each for each in (*found, last) if each.jobs)
+    return tuple(each for each in (*found, last) if each.jobs or resumed)
 
 
 def texts_of(waves: Sequence[Wave]) -> tuple[str, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from speck.apply.settling import Settling, Unhealthy
+from speck.apply.settling import Settling, Unhealthy, awaited
 from speck.coordinator import Coordinator
 from speck.core.runtime import JobState
 from speck.errors import Unreachable
@@ -21,10 +21,14 @@ class Watch:
     """Settles jobs over engines in memory; ``events`` happen before the looks of these numbers."""
 
     def __init__(self, coordinator: Coordinator, **events: Callable[[], object]) -> None:
-        self.now, self.looks = 0.0, 0
+        self.now, self.looks, self.reports = 0.0, 0, list[str]()
         self._events = events
         self._settling = Settling(
-            coordinator.deployments.store, coordinator.pool, lambda: self.now, self._sleep
+            coordinator.deployments.store,
+            coordinator.pool,
+            lambda: self.now,
+            self._sleep,
+            self.reports.append,
         )
 
     def _sleep(self, seconds: float) -> None:
@@ -46,6 +50,32 @@ def test_it_takes_the_time(deployed: Coordinator) -> None:
     watch = Watch(deployed)
     watch.settle(30)
     assert watch.now == 30
+
+
+@pytest.mark.parametrize(
+    ("running", "away", "text"),
+    [
+        ("ab", "", "all its jobs must have been running for 30 s"),
+        ("b", "", "job 'a' is not running yet (1 of 2 jobs are running)"),
+        ("", "e1 does not answer", "e1 does not answer (0 of 2 jobs are running)"),
+    ],
+)
+def test_what_the_next_wave_waits_for(running: Sequence[str], away: str, text: str) -> None:
+    assert awaited("ab", running, away, 30.0) == text
+
+
+def test_what_the_next_wave_waits_for_is_reported_at_each_look(deployed: Coordinator, world: World) -> None:
+    watch = Watch(
+        deployed, after_2=lambda: world.down(A.spe_address), after_3=lambda: world.up(A.spe_address)
+    )
+    watch.settle(2)
+    assert [each.rpartition(" (")[2] for each in watch.reports] == [
+        "all its jobs must have been running for 2 s",
+        "all its jobs must have been running for 2 s",
+        "0 of 2 jobs are running)",
+        "all its jobs must have been running for 2 s",
+        "all its jobs must have been running for 2 s",
+    ]
 
 
 def test_no_time_is_one_look(deployed: Coordinator) -> None:

@@ -69,6 +69,12 @@ def test_the_stored_form_gives_the_same_waves_again() -> None:
     assert waves_of(texts_of(found), updated("j1", "j2"), SITES, KNOWN) == found
 
 
+def test_a_resumed_roll_out_keeps_the_number_of_a_wave_whose_jobs_have_gone() -> None:
+    plan, sites = updated("b", names=("b", "c")), {"b": "s2", "c": "s3"}
+    found = waves_of(("s1", "s2"), plan, sites, KNOWN, resumed=True)
+    assert found == (Wave(("s1",), ()), Wave(("s2",), ("b",)), Wave(("s3",), ("c",)))
+
+
 @pytest.mark.parametrize(
     ("texts", "fault"),
     [

@@ -90,6 +90,7 @@ def test_the_next_wave_begins_when_the_first_has_settled(rest: RestServer) -> No
     assert hold.reached.wait(60)
     shown = rest.client.operation(operation["id"])
     assert (shown["atomic"], shown["waves"], shown["settle"]) == (True, ["s2"], 0.1)
+    assert (shown["wave"], shown["waits"]) == (1, "")
     assert {each["job"]: each["note"] for each in shown["actions"]}["j1"] == "wave 2 of 2"
     assert rest.client.job("j1")["rollout"] == "wave 2 of 2"
     assert {each: form for each, form in triggers(rest).items() if each != "j2"} == {
@@ -98,7 +99,7 @@ def test_the_next_wave_begins_when_the_first_has_settled(rest: RestServer) -> No
     }
     hold.release()
     *_, ended = rest.client.follow(operation["id"])
-    assert ended["state"] == "succeeded"
+    assert (ended["state"], ended["wave"], ended["waits"]) == ("succeeded", 2, "")
     assert set(triggers(rest).values()) == {"3 seconds"}
     assert "rollout" not in rest.client.job("j1")
 
@@ -130,9 +131,17 @@ def test_a_wave_that_has_to_wait_takes_all_back(rest: RestServer) -> None:
 def test_a_job_that_dies_later_ends_the_roll_out(rest: RestServer) -> None:
     operation = rest.client.apply(NEWER, "one", wave=["s2"], settle=60)
     eventually(lambda: triggers(rest).get("j2"), lambda trigger: trigger == "3 seconds", 60)
+    shown = eventually(
+        lambda: rest.client.operation(operation["id"]), lambda found: "must have been" in found["waits"], 60
+    )
+    assert (shown["wave"], shown["waits"]) == (1, "all its jobs must have been running for 60 s")
+    listed = piped(rest.url, "operation", operation["id"])
+    assert "wave 1 of 2 settles: all its jobs must have been running for 60 s" in " ".join(
+        listed.stdout.split()
+    )
     rest.world.crash("j2")
     *_, ended = rest.client.follow(operation["id"])
-    assert states(ended)["j1"] == "skipped"
+    assert (states(ended)["j1"], ended["wave"], ended["waits"]) == ("skipped", 1, "")
     assert f"wave 1 did not settle: job 'j2' is {JobState.FAILED.value}" in str(ended["actions"])
 
 
@@ -163,6 +172,23 @@ def test_a_roll_out_that_was_interrupted_goes_on_with_its_waves(
         assert found.actions["j2"].note == "wave 2 of 2"
         assert settling.wait(60)  # so that nothing but preparations of the second wave may begin
         assert running(world) == {"j1": "3 seconds", "j2": "2 seconds", "j3": "2 seconds"}
+
+
+def test_a_roll_out_that_was_interrupted_keeps_the_numbers_of_its_waves(tmp_path: Path) -> None:
+    """Also when no job is left at the sites of the first one."""
+    world = World()
+    former = {each.job_name: replace(each, trigger="2 seconds") for each in jobs_at_sites()}
+    newer = {name: replace(former[name], trigger="3 seconds") for name in ("j2", "j3")}
+    with coordinator(tmp_path, world) as first:
+        user.apply(first, Composition("one", former))[0].wait(60)
+        operation, _ = user.apply(first, Composition("one", newer), waves=("s1", "s2"), settle=3600.0)
+        eventually(lambda: (operation.wave, operation.waits != ""), lambda found: found == (2, True), 60)
+        assert running(world) == {"j2": "3 seconds", "j3": "2 seconds"}
+    with coordinator(tmp_path, world) as second:
+        found = second.operations.live(operation.id)
+        assert found is not None
+        assert found.actions["j3"].note == "wave 3 of 3"
+        eventually(lambda: (found.wave, found.waits != ""), lambda shown: shown == (2, True), 60)
 
 
 @contextmanager

@@ -173,9 +173,17 @@ def operation_summary(operation: Data) -> Text:
     line = Text(f"{operation['kind']} of {operation['composition']} ", style="bold")
     line.append(operation["state"], style=STATES.get(operation["state"], ""))
     line.append(f": {', '.join(parts)}" + (f" ({operation['error']})" if operation["error"] else ""))
+    if operation.get("wave") and operation["state"] == "running":
+        line.append(f"; {wave_text(operation)}")
     if operation.get("replaced_by"):
         line.append(f"; replaced by operation {operation['replaced_by']}")
     return line
+
+
+def wave_text(operation: Data) -> str:
+    """The wave that changes or settles, and what the next one waits for."""
+    waits = f" settles: {operation['waits']}" if operation["waits"] else ""
+    return f"wave {operation['wave']} of {len(operation['waves']) + 1}{waits}"
 
 
 def counted(counts: Data) -> str:

@@ -213,7 +213,7 @@ class Planner:
         """
         sites = {each.job.job_name: self._site_of(each.job) for each in plan.actions}
         known = {*self.inventory.sites, *(",".join(texts).split(",") if resumed else ())}
-        found = waves_of(texts, plan, sites, known)
+        found = waves_of(texts, plan, sites, known, resumed=resumed)
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         if found:
             refuse_crossed(found, rewirings(actions), replacements(actions))

@@ -247,6 +247,12 @@ class _OperationSchema(Schema):
         fields.String(), metadata={"description": "the sites that change first, in their order, if any"}
     )
     settle = fields.Float(metadata={"description": "of a roll-out in waves: the time between two, s"})
+    wave = fields.Integer(
+        metadata={
+            "description": "of a roll-out in waves: the number of the one that changes or settles, from 1"
+        }
+    )
+    waits = text("of a roll-out in waves: what the next wave waits for, while a wave settles")
     replaced_by = text("id of the operation that replaced it before its revision was applied, if any")
     engine_calls = fields.Dict(
         keys=fields.String(),
