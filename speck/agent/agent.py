@@ -67,7 +67,11 @@ class Agent:
         self.code.prune([each.job.job_path for each in self.attempts.all()])
         engines = {each.spe_address: self._durable(each) for each in site.engines}
         self.journal = Journal(self.directory / "journal.json")
-        self.looks = Looks(lambda message: self.dialler.send(message), journal=lambda: self.journal.mark)
+        self.looks = Looks(
+            lambda message: self.dialler.send(message),
+            journal=lambda: self.journal.mark,
+            lasting=lambda: self.dialler.takes_lasting,
+        )
         self.supervisors = [
             Supervisor(
                 each,
@@ -102,6 +106,7 @@ class Agent:
             _context(self.described),
             self.calls.note_answered,
             self._refusal,
+            self.looks.withdraw,
         )
 
     def run(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.link.codec import encode
-from speck.link.look import AGAIN, Look, LookMessage
+from speck.link.look import AGAIN, CONFIRMED, Look, LookMessage
 
 
 @dataclass
@@ -18,14 +18,17 @@ class Looks:
     """Safe to use from several threads.
 
     ``send`` sends a message, and returns true if there is a connection.  ``journal()`` is the mark of the
-    journal, which goes with the looks.  ``clock`` is steady, s.
+    journal, which goes with the looks.  ``lasting()`` is true if the coordinator takes looks that last.
+    ``clock`` is steady, s.
     """
 
     send: Callable[[dict[str, Any]], bool]
     clock: Callable[[], float] = time.monotonic
     journal: Callable[[], str] = str
+    lasting: Callable[[], bool] = bool
     _changes: Counter[str] = field(default_factory=Counter, init=False)
     _sent: dict[str, tuple[Look, float]] = field(default_factory=dict, init=False)
+    _lasting: dict[str, float] = field(default_factory=dict, init=False)  # the last time when each was right
     _journal: str = field(default="", init=False)  # the mark that was sent last
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -42,15 +45,30 @@ class Looks:
                 return
             known, now, journal = self._sent.get(look.engine), self.clock(), self.journal()
             same = known is not None and known[0] == look
-            if known is not None and same and now - known[1] < AGAIN and journal == self._journal:
+            lasts = look.engine in self._lasting if same else self.lasting()
+            if same and lasts:
+                self._lasting[look.engine] = now
+            is_recent = known is not None and (lasts or now - known[1] < AGAIN)
+            if same and is_recent and journal == self._journal:
                 return
             message = LookMessage(
                 look=None if same else look,
                 same=look.engine if same else None,
                 journal=None if journal == self._journal else journal,
+                lasting=lasts and not same,
             )
             if self.send(encode(message)):
                 self._sent[look.engine], self._journal = (look, now), journal
+                if lasts:
+                    self._lasting[look.engine] = now
+
+    def withdraw(self) -> None:
+        """Withdraw the looks that last and were not right again for a while: an engine does not answer."""
+        with self._lock:
+            for engine, right in list(self._lasting.items()):
+                if self.clock() - right > CONFIRMED and self.send(encode(LookMessage(withdrawn=engine))):
+                    del self._lasting[engine]
+                    self._sent.pop(engine, None)
 
     def change(self, engine: str) -> None:
         """Note that a call begins or ends that may change a job: looks that were begun before are void."""
@@ -67,4 +85,5 @@ class Looks:
         """Report everything again, over a new connection."""
         with self._lock:
             self._sent.clear()
+            self._lasting.clear()
             self._journal = ""

@@ -19,16 +19,17 @@ from websockets.sync.client import ClientConnection, connect
 from speck.binder.asking import begin
 from speck.core.inventory import is_loopback
 from speck.errors import SpeckError
+from speck.link.beat import ANSWER, Beat
 from speck.link.codec import encode
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello
 from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from speck.link.repeats import MARK, Answered, whole_call
 
-BEAT = 15.0  # s between two pings
 LONGEST_OF_PAIR = 2.0  # s; one of two servers is a standby, which refuses each try
 MOST_CALLS = 64  # under way; the coordinator has at most 32
 LONGEST_AGAIN = 120  # s; a proxy before the coordinator may ask for hours
+PULSE = 5.0  # s between two calls of `on_pulse`, at most
 OPENING = 30.0  # s, for an answer: after a restart, the coordinator may have thousands of connections
 
 _log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Dialler:
     ``on_answered(call)`` is called when the answer was sent.
     ``contact(reason)`` is called with an empty text at each contact, and with the reason at its end.
     ``accepts(epoch)`` is called with the epoch of the coordinator, and returns the reason why that is
-    refused, or an empty text.
+    refused, or an empty text.  ``on_pulse()`` is called every few seconds while there is contact.
     """
 
     urls: Sequence[str]
@@ -59,6 +60,9 @@ class Dialler:
     context: ssl.SSLContext | None = None
     on_answered: Callable[[dict[str, Any]], object] = lambda call: None
     accepts: Callable[[int], str] = lambda epoch: ""
+    on_pulse: Callable[[], object] = lambda: None
+    takes_lasting: bool = field(default=False, init=False)  # looks, see speck.link.look
+    _beat: Beat = field(default_factory=Beat, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _socket: ClientConnection | None = field(default=None, init=False)
     _greeted: ClientConnection | None = field(default=None, init=False)
@@ -106,15 +110,14 @@ class Dialler:
                 compression=None,
                 max_size=LARGEST_FRAME,
                 open_timeout=OPENING,
-                ping_interval=BEAT,
-                ping_timeout=BEAT,
+                ping_interval=None,  # see _keep
                 user_agent_header=None,
                 proxy=None if is_loopback(host) else True,
             ) as websocket:
                 self._socket = websocket
                 if self._stop.is_set():  # closed while it connected
                     return "closed", None
-                assembly = Assembly()
+                assembly, self._beat = Assembly(), Beat()
                 self._greet(websocket, assembly)
                 self.contact("")
                 self._greeted = websocket
@@ -127,6 +130,8 @@ class Dialler:
             known = WebSocketException | OSError | BadFrame | TimeoutError | SpeckError
             if not isinstance(error, known):
                 _log.exception("the connection to %s failed", url)
+            if self._beat.is_lost:
+                return f"{url} does not answer any more", None
             return f"{url}: {error or type(error).__name__}", None
         finally:
             self._socket = self._greeted = None
@@ -141,18 +146,39 @@ class Dialler:
             raise Refused(str(message.get("refused", "it answers otherwise than a coordinator")))
         if reason := self.accepts(_epoch_in(message["welcome"])):
             raise BadFrame(reason)
+        self.takes_lasting = _word(message["welcome"], "lasting") is True
 
     def _serve(self, websocket: ClientConnection, assembly: Assembly) -> None:
-        open_, answered = threading.Event(), Answered()
+        open_, ended, answered = threading.Event(), threading.Event(), Answered()
         open_.set()
+        begin(lambda: self._keep(websocket, self._beat, ended), "beat")
         try:
             for frame in websocket:
+                self._beat.note_received()
                 call = assembly.add(frame)
                 if call is not None:
                     self._room.acquire()
                     begin(lambda call=call: self._reply(websocket, call, open_, answered), "call")  # type: ignore[misc]
         finally:
             open_.clear()
+            ended.set()
+
+    def _keep(self, websocket: ClientConnection, beat: Beat, ended: threading.Event) -> None:
+        """Ping where one direction is quiet; end a connection whose other end does not answer."""
+        while not ended.wait(min(PULSE, beat.left())):
+            self.on_pulse()
+            if beat.left():
+                continue
+            try:
+                pong = websocket.ping()
+            except (WebSocketException, OSError):
+                return
+            beat.note_sent()
+            if not pong.wait(ANSWER) and not ended.is_set():
+                beat.is_lost = True
+                websocket.close_socket()
+                return
+            beat.note_received()
 
     def _reply(
         self,
@@ -177,12 +203,17 @@ class Dialler:
     def _send(self, websocket: ClientConnection, message: dict[str, Any]) -> None:
         for frame in frames(message, next(self._numbers)):
             websocket.send(frame)
+            self._beat.note_sent()
 
 
 def _epoch_in(welcome: object) -> int:
     """The epoch of a coordinator; 0 for one without a standby."""
-    found = welcome.get("epoch", 0) if isinstance(welcome, dict) else 0
+    found = _word(welcome, "epoch")
     return found if isinstance(found, int) else 0
+
+
+def _word(welcome: object, name: str) -> object:
+    return welcome.get(name) if isinstance(welcome, dict) else None
 
 
 def come_again(error: InvalidStatus) -> int | None:

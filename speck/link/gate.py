@@ -64,6 +64,7 @@ class GatedConnection(ServerConnection):
         super().__init__(*args, **kwargs)
         self._gate = gate
         self._head = bytearray()
+        self.quiet = 0  # looks of the hub since something came
         self._served = self._has_place = False
         self._stream: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -77,6 +78,7 @@ class GatedConnection(ServerConnection):
 
     def data_received(self, data: bytes) -> None:
         """See :class:`asyncio.Protocol`."""
+        self.quiet = 0
         if self._served:
             super().data_received(data)
         elif self in self._gate.silent:  # the rest of what is refused is not read

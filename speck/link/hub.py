@@ -22,6 +22,7 @@ from websockets.http11 import Request, Response
 
 from speck.core.inventory import Site
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
+from speck.link.beat import SILENCE
 from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
@@ -32,13 +33,13 @@ from speck.link.look import LastLooks, Look, LookMessage
 from speck.link.methods import JOURNAL, ORDERED
 from speck.link.repeats import Asked, Forgotten, Question
 
-BEAT = 15.0  # s between two pings: a NAT forgets a quiet connection after 30 s or more
 AT_ONCE = 32  # calls under way at one site
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
 _GREETING = 30.0  # s, for the first message of an agent: after a restart, thousands of them come at once
 _JOINING = 10.0  # s, for the request of a site that joins
 _BACKLOG = 4096  # connections that are not accepted yet
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
+_LISTENING = 1.0  # s between two looks for silent connections
 _ENDING = 10.0  # s, by which a call may be late
 _CLOSING = 5.0  # s, for thousands of agents to answer the end of their connections
 _ENDED = 2.0  # s, for the tasks of connections that were cut
@@ -68,7 +69,7 @@ class _Waiting:
 class _Connection:
     """One agent's connection; used in the hub's loop alone."""
 
-    socket: ServerConnection
+    socket: GatedConnection
     token: bytes
     presence: Presence
     code: set[str]
@@ -96,7 +97,7 @@ class Hub:
         mark: Callable[[], object] = object,
         epoch: int = 0,
     ) -> None:
-        self._welcome = {"epoch": epoch} if epoch else {}
+        self._welcome = {"lasting": True, **({"epoch": epoch} if epoch else {})}
         self.sites = sites
         self.join = join
         self.on_contact: list[Callable[[str], object]] = []
@@ -132,13 +133,12 @@ class Hub:
             compression=None,  # a window of compression takes 64 KiB a connection
             max_size=LARGEST_FRAME,
             open_timeout=_GREETING,
-            ping_interval=BEAT,
-            ping_timeout=BEAT,
+            ping_interval=None,  # the agents ping
             server_header=None,
             create_connection=self._gate.connection,  # type: ignore[arg-type] # a function makes one, too
             backlog=_BACKLOG,
         )
-        self._revoking = asyncio.create_task(self._revoke())
+        self._revoking = asyncio.create_task(self._watch())
 
     def close(self) -> None:
         """Close the connections and the listener."""
@@ -264,6 +264,7 @@ class Hub:
             await _send(websocket, {"refused": why}, 0)
             await websocket.close(1008)
             return None
+        assert isinstance(websocket, GatedConnection)  # noqa: S101 - see _start
         await _send(websocket, {"welcome": {"protocol": hello.protocol, **self._welcome}}, 0)
         return _Connection(websocket, token, Presence(time.time(), hello), set(hello.code))
 
@@ -289,8 +290,7 @@ class Hub:
             await agent.socket.close(1008)
             return
         self._connections[site] = agent
-        if isinstance(agent.socket, GatedConnection):
-            agent.socket.note_greeted()
+        agent.socket.note_greeted()
         _log.info("the agent of site %r is connected", site)
         if former is not None:  # the network lost it, and it came back before that was noticed
             await former.socket.close(1001)
@@ -318,17 +318,34 @@ class Hub:
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._rechecked.set)
 
-    async def _revoke(self) -> None:
+    async def _watch(self) -> None:
+        """End the connections whose tokens are no longer valid, and those that are silent."""
         seen: object = None
+        loop, listened = asyncio.get_running_loop(), 0.0
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REVOKING):
                     await self._rechecked.wait()
             asked = self._rechecked.is_set()  # also if the time was over just then
             self._rechecked.clear()
+            if loop.time() - listened >= _LISTENING:
+                listened = loop.time()
+                self._cut_silent()
             if (mark := self._mark()) != seen or asked:
                 seen = mark
                 self._part_revoked()
+
+    def _cut_silent(self) -> None:
+        """Cut the connections of which nothing has come.
+
+        Looks are counted, not seconds: what came while this loop was held up is read before it looks again.
+        """
+        for site, agent in list(self._connections.items()):
+            agent.socket.quiet += 1
+            if agent.socket.quiet > SILENCE:
+                _log.warning("the agent of site %r is silent", site)
+                self._part(site, agent)
+                agent.socket.abort()
 
     def _part_revoked(self) -> None:
         """End the connections whose tokens are no longer valid."""
@@ -355,7 +372,7 @@ class Hub:
     def look(self, site: str, engine: str) -> tuple[Look, float] | None:
         """The last look of a site's agent at an engine and its age, s; ``None`` without a valid one."""
         found = self._connections.get(site)
-        return None if found is None else found.looks.get(engine)
+        return None if found is None else found.looks.get(engine, found.socket.quiet * _LISTENING)
 
     def journal(self, site: str) -> str:
         """The mark of the journal of a site's agent; empty without one."""

@@ -24,11 +24,12 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from speck.core.runtime import Found, JobState, JobStatus
+from speck.link.beat import ANSWER, Beat
 from speck.link.codec import encode
-from speck.link.dial import BEAT, OPENING, come_again
+from speck.link.dial import OPENING, come_again
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello
-from speck.link.look import AGAIN, Look, LookMessage
+from speck.link.look import Look, LookMessage
 from speck.link.pauses import Pauses
 
 _TCP_INFO = struct.Struct("=8B24I4Q2I")  # Linux, linux/tcp.h, up to the numbers of segments
@@ -88,8 +89,7 @@ class Fleet:
             additional_headers=headers,
             compression=None,
             open_timeout=OPENING,
-            ping_interval=BEAT,
-            ping_timeout=BEAT,
+            ping_interval=None,
             user_agent_header=None,
             proxy=None,
         ) as websocket:
@@ -104,23 +104,22 @@ class Fleet:
             await websocket.send(json.dumps(encode(hello) | {"protocol": PROTOCOL}))
             await websocket.recv()
             self.connected[number] = websocket
-            looking = asyncio.create_task(self._look(number, websocket))
+            if self.looks:
+                await self._look(number, websocket)
+            beat = Beat()
+            beating = asyncio.create_task(_keep(websocket, beat))
             try:
                 async for frame in websocket:
+                    beat.note_received()
                     call = json.loads(frame)
                     await websocket.send(json.dumps({"c": call["c"], "r": _answer(number, call)}))
+                    beat.note_sent()
             finally:
-                looking.cancel()
+                beating.cancel()
 
     async def _look(self, number: int, websocket: ClientConnection) -> None:
-        if not self.looks:
-            return
-        engine = engine_of(number)
-        message = LookMessage(look=Look(engine=engine, settled=(f"j{number}",), running=(_found(number),)))
-        while True:
-            await websocket.send(json.dumps(encode(message)))
-            message = LookMessage(same=engine)
-            await asyncio.sleep(AGAIN)
+        look = Look(engine=engine_of(number), settled=(f"j{number}",), running=(_found(number),))
+        await websocket.send(json.dumps(encode(LookMessage(look=look, lasting=True))))
 
     def _traffic(self) -> dict[str, int]:
         """The bytes of all connections above TCP, and their segments, in both directions."""
@@ -131,6 +130,23 @@ class Fleet:
             found["bytes"] += info[34] + info[35]
             found["segments"] += info[36] + info[37]
         return found
+
+
+async def _keep(websocket: ClientConnection, beat: Beat) -> None:
+    """Ping where one direction is quiet, as an agent does."""
+    try:
+        while True:
+            await asyncio.sleep(beat.left())
+            if not beat.left():
+                pong = await websocket.ping()
+                beat.note_sent()
+                async with asyncio.timeout(ANSWER):
+                    await pong
+                beat.note_received()
+    except TimeoutError:
+        websocket.transport.abort()
+    except WebSocketException:
+        pass
 
 
 def _found(number: int) -> Found:

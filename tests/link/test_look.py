@@ -19,7 +19,7 @@ from speck.binder.pool import BinderPool
 from speck.core.inventory import Engine
 from speck.core.runtime import Found, Handle, JobState, JobStatus
 from speck.errors import BinderError
-from speck.link.look import AGAIN, VALID, LastLooks, Look, LookMessage
+from speck.link.look import AGAIN, CONFIRMED, VALID, LastLooks, Look, LookMessage
 from speck.observe.observer import Observer
 from speck.server.agents import remote_binders
 from speck.testing import attempt_of
@@ -63,6 +63,22 @@ def test_a_look_that_was_dropped_is_not_brought_back_by_its_repetition() -> None
     assert looks.get(ENGINE) is None
 
 
+def test_a_look_that_lasts_is_valid_until_it_is_withdrawn() -> None:
+    clock = Clock()
+    looks = LastLooks(clock)
+    looks.note(LookMessage(look=HERE, lasting=True))
+    clock.now += 10 * VALID
+    assert looks.get(ENGINE, quiet=7.0) == (HERE, 7.0)
+    looks.note(LookMessage(same=ENGINE, journal="m"))
+    clock.now += 10 * VALID
+    assert looks.get(ENGINE, quiet=2.0) == (HERE, 2.0)
+    assert looks.journal == "m"
+    looks.note(LookMessage(withdrawn="sc://another:1"))
+    assert looks.get(ENGINE) is not None
+    looks.note(LookMessage(withdrawn=ENGINE))
+    assert looks.get(ENGINE) is None
+
+
 # --- the agent's end
 
 
@@ -86,6 +102,46 @@ def test_a_look_is_sent_when_it_changes_and_repeated_seldom() -> None:
     assert [*map(list, sent)] == [["look"], ["same"], ["same"]]
     looks.report(Look(engine=ENGINE), looks.begin(ENGINE))
     assert [*sent[-1]] == ["look"]
+
+
+def test_a_look_that_lasts_is_sent_once_and_withdrawn_when_it_is_not_right_any_more() -> None:
+    sent, clock = Sent(), Clock()
+    looks = Looks(sent.send, clock, lasting=lambda: True)
+    for _ in range(20):
+        looks.report(HERE, looks.begin(ENGINE))
+        clock.now += CONFIRMED - 1
+        looks.withdraw()
+    assert [*map(list, sent)] == [["look", "lasting"]]
+    sent.connected = False
+    clock.now += 2
+    looks.withdraw()  # the next try has a connection
+    sent.connected = True
+    looks.withdraw()
+    looks.withdraw()
+    assert sent[1:] == [{"withdrawn": ENGINE}]
+    looks.report(HERE, looks.begin(ENGINE))
+    assert [*sent[-1]] == ["look", "lasting"]
+
+
+def test_a_look_that_the_coordinator_may_still_have_is_withdrawn() -> None:
+    """A call has changed a job since, and no later look came: the engine is silent."""
+    sent, clock = Sent(), Clock()
+    looks = Looks(sent.send, clock, lasting=lambda: True)
+    looks.report(HERE, looks.begin(ENGINE))
+    looks.change(ENGINE)
+    clock.now += CONFIRMED + 1
+    looks.withdraw()
+    assert sent[-1] == {"withdrawn": ENGINE}
+
+
+def test_a_look_of_a_former_connection_is_not_withdrawn() -> None:
+    sent, clock = Sent(), Clock()
+    looks = Looks(sent.send, clock, lasting=lambda: True)
+    looks.report(HERE, looks.begin(ENGINE))
+    looks.forget()
+    clock.now += CONFIRMED + 1
+    looks.withdraw()
+    assert [*map(list, sent)] == [["look", "lasting"]]
 
 
 def test_a_look_that_a_call_has_overtaken_is_not_sent() -> None:
@@ -204,6 +260,22 @@ def test_settled_jobs_cost_no_calls(link: LinkBench, world: World, monkeypatch: 
     unknown = Handle(ENGINE, "another")
     assert engine.statuses([*handles, unknown])["another"].state is JobState.LOST
     assert made == ["statuses"]
+
+
+def test_the_look_at_an_engine_that_does_not_answer_is_withdrawn(
+    link: LinkBench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.link.look.VALID", 1e9)
+    handle = submitted(link, world)
+    eventually(lambda: settled(link), lambda found: found == {handle.engine_id})
+    hold = world.hold("statuses")
+    assert hold.reached.wait(60)
+    assert settled(link) == {handle.engine_id}
+    monkeypatch.setattr("speck.agent.looks.CONFIRMED", 0.0)
+    eventually(lambda: link.hub.look("A", ENGINE), lambda found: found is None, 60)
+    hold.release()
+    monkeypatch.setattr("speck.agent.looks.CONFIRMED", 60.0)
+    eventually(lambda: settled(link), lambda found: found == {handle.engine_id}, 60)
 
 
 def test_a_round_takes_what_an_agent_has_reported_without_a_thread(

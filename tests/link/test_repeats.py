@@ -399,7 +399,7 @@ def rounds_fixture(
 def test_a_site_at_rest_with_eight_jobs_costs_few_bytes(rounds: Rounds) -> None:
     first = rounds.round()
     assert first > 4000
-    # Of 400 (20 B/s), 100 are for pings and for looks that have not changed.
+    # 15 B/s; looks that have not changed cost nothing, and pings fill the pauses.
     assert sum(rounds.round() for _ in range(6)) <= 6 * 300
 
 
