@@ -138,7 +138,7 @@ class Executor:
     def run(self, plan: Plan, steps: Collection[Step], waves: Sequence[Wave] = ()) -> None:
         """Carry out the steps of a plan; the operation shows how each action went."""
         self._waves = waves
-        if waves:
+        if len(waves) > 1:
             self.operation.roll_out(1)
         self._actions = {each.job.job_name: each for each in plan.actions}
         self._context = context = OperationContext(self.store, self.pool, self.operation, self.clock)

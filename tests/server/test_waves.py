@@ -84,6 +84,11 @@ def test_the_plan_shows_the_waves(rest: RestServer) -> None:
     assert "waves" not in rest.client.plan(NEWER, "one")
 
 
+def test_one_wave_of_all_sites_is_no_roll_out(rest: RestServer) -> None:
+    done = rest.client.apply(NEWER, "one", wave=["100%"], settle=3600, wait=60)
+    assert (done["state"], done.keys() & {"waves", "wave", "waits"}) == ("succeeded", set())
+
+
 def test_the_next_wave_begins_when_the_first_has_settled(rest: RestServer) -> None:
     hold = rest.world.hold("submit", name="j2")
     operation = rest.client.apply(NEWER, "one", wave=["s2"], settle=0.1)
