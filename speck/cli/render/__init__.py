@@ -263,7 +263,8 @@ def _agent_text(agent: Data | None) -> str:
     since = f" since {clock(agent['since'])}" if agent["since"] else ""
     restarts = agent.get("restarts", 0)  # servers before 0.3 have none
     if agent["connected"]:
-        return f"connected{since}" + (f", {restarts} restarts" if restarts else "")
+        restarted = f", {restarts} restarts" if restarts else ""
+        return f"connected{since}, version {agent['version']}{restarted}"
     return "revoked" if agent["revoked"] else f"away{since}"
 
 
