@@ -18,7 +18,6 @@ from binders.flink.local import small
 from binders.flink.local.cluster import CONNECTOR, PORTS, LocalCluster
 from binders.flink.local.small import SmallCluster
 from speck.binder import WorkersEngine
-from speck.binder.bounded_http import FAILURE, HttpClient
 from speck.binder.devserver import heap_bytes
 from speck.core.inventory import Inventory
 from speck.errors import BinderError, LocalError
@@ -71,6 +70,8 @@ class _Flink:
 
     def slots(self, ports: Sequence[int]) -> int:
         """The number of slots of the cluster; -1 if it does not answer."""
+        from speck.binder.bounded_http import FAILURE, HttpClient  # 1 MB, of no use to an agent with Spark
+
         try:
             with closing(HttpClient()) as client:
                 answer = client.request("GET", f"{self.address(ports)}overview", seconds=2)

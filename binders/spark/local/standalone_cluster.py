@@ -12,7 +12,6 @@ from binders.common import class_archive, process_group
 from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command, scala_version
 from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY
 from speck.binder import WorkersEngine
-from speck.binder.bounded_http import FAILURE, HttpClient
 
 JOBS = 4  # that a worker accepts: it counts configured cores and memory, not the machine's
 _CORES = 4  # a job: one for the driver, up to three tasks
@@ -82,8 +81,15 @@ class StandaloneCluster:
 
     def ready(self, ports: Sequence[int]) -> bool:
         """True if the REST server answers, and the master has a worker."""
+        from speck.binder.bounded_http import FAILURE, HttpClient  # 1 MB, of no use to an agent
+
+        def ask(port: int, path: str) -> Any:
+            with closing(HttpClient()) as client:
+                answer = client.request("GET", f"http://{_LOOPBACK}:{port}/{path}", seconds=_TIMEOUT)
+            return json.loads(answer.body)
+
         try:
-            rest, master = _get(ports[1], "v1/submissions/readyz"), _get(ports[2], "json/")
+            rest, master = ask(ports[1], "v1/submissions/readyz"), ask(ports[2], "json/")
             return bool(rest["success"] and (self.alone or master["aliveworkers"] > 0))
         except (FAILURE, ValueError, KeyError, TypeError):
             return False
@@ -122,11 +128,6 @@ class StandaloneCluster:
 
 def _worker_memory() -> int:
     return JOBS * (DRIVER_MEMORY + EXECUTOR_MEMORY)
-
-
-def _get(port: int, path: str) -> Any:
-    with closing(HttpClient()) as client:
-        return json.loads(client.request("GET", f"http://{_LOOPBACK}:{port}/{path}", seconds=_TIMEOUT).body)
 
 
 STANDALONE_CLUSTER = StandaloneCluster()

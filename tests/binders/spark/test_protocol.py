@@ -25,6 +25,13 @@ def test_an_import_of_the_client_loads_no_pandas_arrow_or_numpy() -> None:
     assert [each for each in HEAVY if each in loaded] == []
 
 
+def test_an_agent_with_spark_loads_no_http_client() -> None:
+    agent = "import sys, speck.agent.agent, speck.binder, binders.spark.connect.engine"
+    loaded = run(f"{agent}; speck.binder.installed(); print(*sys.modules)").split()
+    assert {"binders.flink", "binders.spark.connect.engine"} <= set(loaded)
+    assert [each for each in ("urllib3", "requests", "yaml") if each in loaded] == []
+
+
 @pytest.mark.parametrize("first", ["pb2", "pyspark"])
 def test_pyspark_can_be_imported_before_and_after(first: str) -> None:
     own, whole = "from binders.spark.connect.protocol import pb2", "import pyspark.sql.connect.proto as proto"
