@@ -149,12 +149,12 @@ class Dialler:
         self.takes_lasting = _word(message["welcome"], "lasting") is True
 
     def _serve(self, websocket: ClientConnection, assembly: Assembly) -> None:
-        open_, ended, answered = threading.Event(), threading.Event(), Answered()
+        open_, ended, answered, beat = threading.Event(), threading.Event(), Answered(), self._beat
         open_.set()
-        begin(lambda: self._keep(websocket, self._beat, ended), "beat")
+        begin(lambda: self._keep(websocket, beat, ended), "beat")
         try:
             for frame in websocket:
-                self._beat.note_received()
+                beat.note_received()
                 call = assembly.add(frame)
                 if call is not None:
                     self._room.acquire()
