@@ -49,7 +49,8 @@ const fetched = async (path, options) => {
 };
 
 const withQuery = (path, query) => {
-  const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const all = Object.entries(query).flatMap(([name, value]) => (Array.isArray(value) ? value.map((each) => [name, each]) : [[name, value]]));
+  const given = all.filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 };
 

@@ -22,6 +22,7 @@ export const VERDICTS = {
 export const PROGRESS = {
   pending: { tone: "still", mark: "…", text: "pending" },
   running: { tone: "busy", mark: "↻", text: "in progress" },
+  settling: { tone: "busy", mark: "◷", text: "settling" },
   done: { tone: "good", mark: "✓", text: "done" },
   failed: { tone: "bad", mark: "✕", text: "failed" },
   skipped: { tone: "warn", mark: "⤼", text: "skipped" },

@@ -3,27 +3,29 @@ import { html, useEffect, useRef, useState } from "../html.js";
 import { Reader, Trouble } from "../parts.js";
 import { change, named } from "../rest.js";
 import { mayChange } from "../world.js";
+import { SETTLE, WavesChoice, wavesIn } from "../waves.js";
 import { PlanView } from "./plan.js";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const YAML = "application/yaml";
 
-const draft = { text: "", name: "", message: "", code: [] }; // kept while other views are looked at
+const EMPTY = { text: "", name: "", message: "", code: [], waves: "", settle: String(SETTLE) };
+const draft = { ...EMPTY }; // kept while other views are looked at
 const CODE = /\bjob_path["']?\s*:\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s,}#]+))/g;
 
 const FORGOTTEN = [404, 410]; // the server has the plan, and its text, for a while only
 
-const actionsOf = (plan) => JSON.stringify(plan.actions.map(({ job, kind, changes, site }) => [job, kind, changes, site]));
+const shownOf = (plan) => JSON.stringify([plan.waves, plan.actions.map(({ job, kind, changes, site }) => [job, kind, changes, site])]);
 
 // What was shown is carried out: a server that has forgotten the plan makes another one, which must be the same.
-const sent = async (query, plan, body) => {
+const sent = async (query, rollout, plan, body) => {
   try {
     return await change("POST", "/compositions", { ...query, plan: plan.plan });
   } catch (error) {
     if (!FORGOTTEN.includes(error.status)) throw error;
   }
-  const again = await change("POST", "/compositions", { ...query, dry_run: true }, body, YAML);
-  if (actionsOf(again) !== actionsOf(plan)) throw new Error("The plan has changed since it was shown. Plan again.");
+  const again = await change("POST", "/compositions", { ...query, ...rollout, dry_run: true }, body, YAML);
+  if (shownOf(again) !== shownOf(plan)) throw new Error("The plan has changed since it was shown. Plan again.");
   return change("POST", "/compositions", { ...query, plan: again.plan });
 };
 
@@ -50,9 +52,12 @@ export const Change = ({ go }) => {
   const [name, setName] = useState(draft.name);
   const [message, setMessage] = useState(draft.message);
   const [code, setCode] = useState(draft.code);
+  const [waves, setWaves] = useState(draft.waves);
+  const [settle, setSettle] = useState(draft.settle);
   const [state, setState] = useState({ plan: null, error: null, busy: false });
   const area = useRef(null);
-  Object.assign(draft, { text, name, message, code });
+  Object.assign(draft, { text, name, message, code, waves, settle });
+  const rollout = wavesIn(waves).length ? { wave: wavesIn(waves), settle } : {};
 
   useEffect(() => {
     if (state.plan) document.getElementById("plan-title")?.focus();
@@ -75,7 +80,7 @@ export const Change = ({ go }) => {
     event?.preventDefault();
     setState({ plan: null, error: null, busy: true });
     try {
-      const plan = await change("POST", "/compositions", { name, dry_run: true }, bodyOf(text, code), YAML);
+      const plan = await change("POST", "/compositions", { name, ...rollout, dry_run: true }, bodyOf(text, code), YAML);
       setState({ plan, error: null, busy: false });
     } catch (error) {
       setState({ plan: null, error, busy: false });
@@ -83,8 +88,8 @@ export const Change = ({ go }) => {
   };
   const apply = async () => {
     const query = { name, message, base_revision: state.plan.base_revision };
-    const operation = await sent(query, state.plan, bodyOf(text, code));
-    Object.assign(draft, { text: "", name: "", message: "", code: [] });
+    const operation = await sent(query, rollout, state.plan, bodyOf(text, code));
+    Object.assign(draft, EMPTY);
     go(`#/operations/${named(operation.id)}`);
   };
   const toLine = (line) => {
@@ -94,8 +99,9 @@ export const Change = ({ go }) => {
     area.current.setSelectionRange(before, end < 0 ? text.length : end);
     area.current.scrollTop = Math.max(0, (line - 4) * parseFloat(getComputedStyle(area.current).lineHeight));
   };
-  const edit = (value) => {
-    setText(value);
+  // A plan is shown only beside what it was made from.
+  const edit = (set) => (value) => {
+    set(value);
     if (state.plan || state.error) setState({ plan: null, error: null, busy: false });
   };
 
@@ -131,9 +137,10 @@ export const Change = ({ go }) => {
             </span>`) : html`<span class="quiet">job files that the server does not have</span>`}
         </div>
         <label class="block"><span>Composition</span>
-          <textarea ref=${area} rows=${state.plan ? 8 : 18} spellcheck="false" required value=${text} onInput=${(event) => edit(event.target.value)}
+          <textarea ref=${area} rows=${state.plan ? 8 : 18} spellcheck="false" required value=${text} onInput=${(event) => edit(setText)(event.target.value)}
             placeholder=${"name: road-traffic\njobs:\n- job_name: clean\n  site: A\n  ..."}></textarea>
         </label>
+        <${WavesChoice} waves=${waves} settle=${settle} onWaves=${edit(setWaves)} onSettle=${edit(setSettle)} />
         <div class="row fields">
           <label><span>Name (if not in the file)</span><input value=${name} pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*" maxlength="100" onInput=${(event) => setName(event.target.value)} /></label>
           <label class="grow"><span>Message (kept in the history)</span><input value=${message} maxlength="1000" onInput=${(event) => setMessage(event.target.value)} /></label>
@@ -142,6 +149,6 @@ export const Change = ({ go }) => {
         <${Trouble} error=${state.error} onLine=${toLine} />
       </div>
     </form>
-    ${state.plan && html`<${PlanView} plan=${state.plan} what="Apply to" onApply=${apply} />`}
+    ${state.plan && html`<${PlanView} plan=${state.plan} what="Apply to" settle=${settle} onApply=${apply} />`}
   `;
 };

@@ -4,6 +4,7 @@ import { Badge, Changes, Empty, Trouble, Warnings, useAnswer } from "../parts.js
 import { named, read } from "../rest.js";
 import { OPERATIONS, PROGRESS, VERDICTS } from "../states.js";
 import { ago, count, moment, span } from "../words.js";
+import { WaveList, waveInWords } from "../waves.js";
 import { items, now, world } from "../world.js";
 
 const ORDER = ["failed", "running", "waiting", "skipped", "pending", "done"];
@@ -50,7 +51,7 @@ export const OperationStrip = ({ composition }) => {
   return html`
     <section class="strip tone-${OPERATIONS[last.state]?.tone}" aria-label="Operation">
       <${Badge} table=${OPERATIONS} word=${last.state} />
-      <span class="strip-text"><strong>${last.kind}</strong> of ${last.composition}, revision ${last.revision}: ${summary(last.counts) || "no changes"}</span>
+      <span class="strip-text"><strong>${last.kind}</strong> of ${last.composition}, revision ${last.revision}: ${[waveInWords(last), summary(last.counts) || "no changes"].filter(Boolean).join(" · ")}</span>
       <${Progress} counts=${last.counts} />
       <span class="quiet">${lasted(last)}</span>
       <a href="#/operations/${last.id}">Details</a>
@@ -96,6 +97,7 @@ const Whole = ({ operation, actions, counts }) => html`
       ${operation.error && html`<p class="notice tone-bad">${operation.error}</p>`}
       ${operation.replaced_by && html`<p class="notice tone-warn">Its revision was only partly applied; <a href="#/operations/${operation.replaced_by}">another operation</a> replaced it.</p>`}
       <${Warnings} all=${operation.warnings} />
+      <${WaveList} operation=${operation} />
       <${ActionList} actions=${actions} />
     </div>
   </section>

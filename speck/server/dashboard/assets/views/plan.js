@@ -6,6 +6,7 @@ import { Badge, Changes, CodeChange, Dialog, Reader, Trouble, Warnings } from ".
 import { VERDICTS } from "../states.js";
 import { places } from "../topology.js";
 import { count } from "../words.js";
+import { PlannedWaves } from "../waves.js";
 import { items } from "../world.js";
 
 const KINDS = ["start", "stop", "update", "move", "keep"];
@@ -88,7 +89,7 @@ const Verdicts = ({ actions, folds = true }) => html`
   </ul>
 `;
 
-const Confirm = ({ plan, what, verb, onApply, onClose }) => {
+const Confirm = ({ plan, what, verb, settle, onApply, onClose }) => {
   const [state, setState] = useState({ busy: false, error: null });
   const apply = () => {
     setState({ busy: true, error: null });
@@ -99,6 +100,7 @@ const Confirm = ({ plan, what, verb, onApply, onClose }) => {
   return html`
     <${Dialog} title="${what} ${plan.composition}?" onClose=${onClose}>
       <p>${inWords(plan.counts) || "No changes at any engine"}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} unchanged.` : ""}</p>
+      ${plan.waves?.length > 1 && html`<p>In ${count(plan.waves.length, "wave")}: each begins when all jobs of the one before have been running for ${settle} s. If a wave fails, all jobs go back to the revision before.</p>`}
       ${destroyed.length > 0 && html`
         <ul class="notice tone-bad destroys" aria-label="Destroyed">
           ${destroyed.slice(0, NAMED).map((each) => html`<li><strong>${each.job}</strong> ${each.text}</li>`)}
@@ -116,8 +118,9 @@ const Confirm = ({ plan, what, verb, onApply, onClose }) => {
 };
 
 // `what` is a verb ("Apply this to"), `verb` the word on the button that does it, `always` whether there is something to
-// do though no job changes; `onApply` asks for it and throws what goes wrong (null for who may only read).
-export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }) => {
+// do though no job changes, `settle` the time for which the jobs of a wave must run, s, if there are waves; `onApply`
+// asks for it and throws what goes wrong (null for who may only read).
+export const PlanView = ({ plan, what, verb = "Apply", always = false, settle, onApply }) => {
   const [confirming, setConfirming] = useState(false);
   const [chosen, setChosen] = useState(null);
   const sites = items("site");
@@ -139,6 +142,7 @@ export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }
       <div class="pad">
         ${!onApply && html`<${Reader} what="Applying a plan" />`}
         <${Counts} counts=${plan.counts} />
+        <${PlannedWaves} plan=${plan} />
         <${Warnings} all=${[...(plan.unreachable ?? []).map((each) => `${each.kind} ${each.address} ${each.refuses ? "cannot be used" : "is unreachable"}: ${each.jobs.join(", ")} waits until it is available (${each.error})`), ...(plan.warnings ?? []).map((each) => each.message)]} />
       </div>
       <${GraphView} jobs=${drawn.jobs} sites=${drawn.sites} rates=${NO_RATES} chosen=${chosen} onChoose=${(name) => setChosen(name)}
@@ -153,7 +157,7 @@ export const PlanView = ({ plan, what, verb = "Apply", always = false, onApply }
           </details>
         `}
       </div>
-      ${confirming && html`<${Confirm} plan=${plan} what=${what} verb=${verb} onApply=${onApply} onClose=${() => setConfirming(false)} />`}
+      ${confirming && html`<${Confirm} plan=${plan} what=${what} verb=${verb} settle=${settle} onApply=${onApply} onClose=${() => setConfirming(false)} />`}
     </section>
   `;
 };
