@@ -172,6 +172,7 @@ NOT_RUN = [
     ("agents.md", "Set up", 2),
     ("agents.md", "Set up", 4),
     ("agents.md", "Without codes", 2),
+    ("agents.md", "Upgrade", 2),
     ("agents.md", "On one machine", 2),
     ("apply.md", "In waves", 1),
     ("demo.md", "Everything in the cloud", 6),
