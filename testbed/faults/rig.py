@@ -49,6 +49,9 @@ from testbed.servers.standalone import LooseCluster
 SPARK_CODE = "testbed/programs/spark/simple.py"
 FLINK_CODE = "jars_and_apps/flink/speck-flink-jobs.jar"
 PATIENCE = 300.0  # s, for what takes a few on a machine that has nothing else to do
+# s without an arrival, after which a job may be over: Flink gives one up that fails four times in a minute,
+# Spark one whose broker answers late, and the reconciler, which starts such jobs again, is off.
+_GIVEN_UP = 45.0
 
 _T = TypeVar("_T")
 
@@ -391,11 +394,15 @@ class Rig:
         """Wait until all that was sent has arrived, or nothing has for so long (s).
 
         While a rig is not ``settled``, as some messages are still to be read, that is :data:`PATIENCE`.
+        After some silence, what is applied is applied again, once.
         """
-        missing, since = len(load.texts), time.monotonic()
+        missing, since, again = len(load.texts), time.monotonic(), False
         while missing and (
             (silent := time.monotonic() - since) < patience or (silent < PATIENCE and not settled())
         ):
+            if silent > _GIVEN_UP and not again:
+                again = True
+                self.apply()
             time.sleep(0.2)
             now = self.counts.account(load.texts).lost
             if now != missing:
