@@ -63,16 +63,6 @@ def bench_fixture(
         bench.close()
 
 
-@pytest.fixture(autouse=True)
-def no_drivers_left(bench: StandaloneBench) -> Iterator[None]:
-    """Kill the drivers that a test left: they would read and write beside those of the next."""
-    yield
-    for driver in bench.master.cluster().drivers:
-        if driver.active:
-            bench.master.kill(driver.id)
-    eventually(bench.master.cluster, lambda found: not any(each.active for each in found.drivers))
-
-
 @pytest.fixture(name="site_bench", scope="module")
 def site_bench_fixture(
     spark_server: SparkServer, bench: StandaloneBench, tmp_path_factory: pytest.TempPathFactory
