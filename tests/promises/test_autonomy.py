@@ -34,4 +34,5 @@ def test_a_site_without_power_and_without_a_coordinator_runs_again(cell: Cell, t
     for chain in CHAINS:
         account = found.accounts[chain]
         assert (account.lost, account.doubled) == (0, 0), found
-        assert found.first[chain] < BACK, found
+    assert found.first, "all messages had arrived before the power was back"
+    assert max(found.first.values()) < BACK, found
