@@ -55,6 +55,8 @@ class Observer:
     patience: float = PATIENCE
     looks: StartLimit = field(default_factory=limit_of_looks)
     _seen: dict[str, JobStatus] = field(default_factory=dict, init=False)
+    # When each was known, by the own clock: that of a site may be wrong.
+    _known_at: dict[str, float] = field(default_factory=dict, init=False)
     _asked: dict[EngineKey, _Asked] = field(default_factory=dict, init=False)
     _silent: Mapping[str, str] = field(default_factory=dict, init=False)
     _now: PatientCalls[_Question, dict[str, JobStatus]] = field(init=False)
@@ -116,6 +118,7 @@ class Observer:
         waiting = {job.job_name for key in self._asked for job, _ in grouped.get(key, ())}
         kept = {name for name in waiting if self._is_recent(name)}
         self._seen.update((name, status) for name, status in statuses.items() if name not in kept)
+        self._known_at |= dict.fromkeys(statuses.keys() - waiting, self.clock())
         self._silent = {address: why for each in answers.values() for address, why in each.silent.items()}
         listed = {address: jobs for each in answers.values() for address, jobs in each.found.items()}
         return Observation(statuses, listed, self._silent)
@@ -125,7 +128,7 @@ class Observer:
         last = self._seen.get(name)
         if last is None or last.state is JobState.UNKNOWN:
             return False
-        return self.clock() - last.observed_at < SHOWN
+        return self.clock() - self._known_at.get(name, 0.0) < SHOWN
 
     def _ask_all(self, grouped: Mapping[EngineKey, Sequence[Deployment]]) -> dict[EngineKey, Observation]:
         """The answers of engines that are asked side by side, or their silence."""
@@ -154,6 +157,7 @@ class Observer:
         """Drop the statuses of jobs that are no more, or are about to change."""
         for name in names:
             self._seen.pop(name, None)
+            self._known_at.pop(name, None)
 
     def forget_engines(self, addresses: Collection[str]) -> None:
         """Forget which of these engines were late."""
