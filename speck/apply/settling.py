@@ -25,7 +25,7 @@ class Unhealthy(SpeckError):
 
 @dataclass(frozen=True)
 class Settling:
-    """Looks at jobs; ``clock`` gives seconds, ``report`` is told what the next wave waits for."""
+    """Looks at jobs; ``clock`` gives seconds, and ``report`` receives the reason why the next wave waits."""
 
     store: Store
     pool: BinderPool
@@ -105,7 +105,7 @@ class Settling:
 
 
 def awaited(jobs: Collection[str], running: Collection[str], away: str, seconds: float) -> str:
-    """What the wave after these jobs waits for; ``away`` is the error of a silent engine, or empty."""
+    """The reason why the next wave waits for these; ``away`` is the error of a silent engine, or empty."""
     behind = min(set(jobs).difference(running), default=None)
     if behind is None:
         return f"all its jobs must have been running for {seconds:g} s"

@@ -146,7 +146,7 @@ class Dialler:
             raise Refused(str(message.get("refused", "it answers otherwise than a coordinator")))
         if reason := self.accepts(_epoch_in(message["welcome"])):
             raise BadFrame(reason)
-        self.takes_lasting = _word(message["welcome"], "lasting") is True
+        self.takes_lasting = _entry(message["welcome"], "lasting") is True
 
     def _serve(self, websocket: ClientConnection, assembly: Assembly) -> None:
         open_, ended, answered, beat = threading.Event(), threading.Event(), Answered(), self._beat
@@ -208,11 +208,11 @@ class Dialler:
 
 def _epoch_in(welcome: object) -> int:
     """The epoch of a coordinator; 0 for one without a standby."""
-    found = _word(welcome, "epoch")
+    found = _entry(welcome, "epoch")
     return found if isinstance(found, int) else 0
 
 
-def _word(welcome: object, name: str) -> object:
+def _entry(welcome: object, name: str) -> object:
     return welcome.get(name) if isinstance(welcome, dict) else None
 
 

@@ -23,7 +23,7 @@ from speck.store.deployments import Deployment, EngineKey, by_engine
 
 PATIENCE = 3.0  # s, that a round waits for the slowest engine
 PLAN_PATIENCE = 20.0  # s, that a plan does
-SHOWN = 15.0  # s, that a job's last status is shown while its engine takes its time: a busy one is no fault
+SHOWN = 15.0  # s, for which the last status of a job is shown while its engine is slow to answer
 _LATE = 0.15  # the part of its time that a plan waits for an engine which was late the last time
 _MOMENT = 0.25  # s
 

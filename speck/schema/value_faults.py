@@ -42,7 +42,7 @@ def with_quotes(fault: str | None, text: str | None) -> str | None:
 
 
 def number_fault(value: object) -> str:
-    """What a value is that is not a finite number."""
+    """The kind of a value that is not a finite number."""
     return "not finite" if isinstance(value, float) else kind_of_value(value)
 
 

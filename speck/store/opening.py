@@ -1,4 +1,4 @@
-"""What is read and written when a store is opened: its format, its identity, and the next numbers."""
+"""Records that are read and written when a store is opened: its format, its identity, the next numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from speck.store.leveldb.database import Database
 
 
 def check(database: Database, directory: Path) -> None:
-    """See that all can be read, and write the format of a new store.
+    """Check that all records can be read, and write the format of a new store.
 
     Raises :class:`~speck.errors.StoreError` for another format, or damage.
     """

@@ -163,7 +163,7 @@ class World:
             self._troubles.clear()
 
     def hold(self, method: str, name: str | None = None, address: str | None = None, spared: int = 0) -> Hold:
-        """Let calls of a method wait until the hold is released, but for so many before."""
+        """Block the calls of a method, after the first ``spared`` ones, until the hold is released."""
         hold = Hold(method, name, address, spared)
         with self.lock:
             self._holds.append(hold)

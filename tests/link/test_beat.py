@@ -39,7 +39,7 @@ def test_a_ping_is_due_where_one_direction_was_quiet(quiet: str) -> None:
 
 @pytest.fixture(name="hub")
 def hub_fixture(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub that looks for silent connections only when a test has it do so."""
+    """A hub that checks for silent connections only when a test asks it to."""
     monkeypatch.setattr("speck.link.hub._LISTENING", 1e9)
     hub = Hub({b"right": "A"}.get, {"A": SITE})
     yield hub

@@ -127,7 +127,7 @@ def test_a_query_gets_its_cut_and_loses_it_while_data_flows(bench: Bench) -> Non
             return [text for _, text in list(outputs[name].received)]
 
         def await_results(rows: int) -> None:
-            """Wait until the results have reached a row: a change is to meet a query that is at work."""
+            """Wait until the results have reached a row, so that a change meets a running query."""
             for name in NAMES:
                 eventually(lambda name=name: reached(name, results(name)), lambda row: row >= rows, PATIENCE)
 

@@ -1,4 +1,4 @@
-"""What keeps the jobs of a composition from being moved at present."""
+"""The obstacles to moving the jobs of a composition at present."""
 
 from __future__ import annotations
 

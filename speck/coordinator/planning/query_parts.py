@@ -123,7 +123,7 @@ def _twice_faults(found: _Handover) -> Iterator[Fault]:
 
 
 def _note(job: Job, found: _Handover) -> str:
-    """What is to know of a job that writes the results of a query; empty if there is nothing."""
+    """A remark on a job that writes the results of a query; empty if there is nothing to say."""
     states = [each.job_name for each in found.leaves if _is_stateful(each) and not _sends(each)]
     if states and not _is_stateful(job):
         return f"the windows that are open in {states[0]!r} are lost"

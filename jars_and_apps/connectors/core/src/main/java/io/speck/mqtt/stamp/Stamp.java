@@ -168,7 +168,7 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
         return beginning == null ? null : beginning.stamp(sequence.substring(Beginning.length(sequence)));
     }
 
-    /** What the stamps of one writer and epoch have in common. */
+    /** The part that the stamps of one writer and epoch share. */
     record Beginning(String job, String run, int partition, long epoch) {
         /** Parses the job and all of a sequence but its end; null if they are of no stamp. */
         static Beginning of(String job, String sequence) {

@@ -36,7 +36,7 @@ public final class StampReader {
         return bytes.length >= prefix.length && Arrays.equals(bytes, 0, prefix.length, prefix, 0, prefix.length);
     }
 
-    /** What is no ASCII, and so in no stamp, becomes characters that are in none either. */
+    /** Bytes beyond ASCII, which no stamp has, become characters that no stamp has either. */
     private static String text(byte[] bytes, int from) {
         return new String(bytes, from, bytes.length - from, StandardCharsets.ISO_8859_1);
     }
