@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, help="file of cells (nexmark.jsonl, with --sql nexmark-sql.jsonl)"
     )
     parser.add_argument("--judge", action="store_true", help="use the cells in the file; run nothing")
-    parser.add_argument("--sql", action="store_true", help="SQL jobs beside the programs: q2, q5 and q7")
+    parser.add_argument("--sql", action="store_true", help="SQL jobs beside the programs")
     parser.add_argument(
         "--way",
         choices=(*sql.WAYS, *sql.CUTS),

@@ -100,21 +100,11 @@ SQL = {
     "q1": "SELECT 'R' AS kind, EPOCH_MS(time) AS time, auction, bidder, CAST(price * 908 / 1000 AS string) "
     "|| '.' || SUBSTRING(CAST(1000 + price * 908 % 1000 AS string), 2) AS euros, extra FROM bids",
     "q2": text_of("q2"),
-    "q3": "SELECT 'R' AS kind, EPOCH_MS(GREATEST(p.time, a.time)) AS time, name, city, state, a.id AS sold "
-    "FROM persons AS p JOIN auctions AS a ON p.id = a.seller "
-    "AND a.time BETWEEN p.time - INTERVAL '1' HOUR AND p.time + INTERVAL '1' HOUR "
-    "WHERE state IN ('OR', 'ID', 'CA') AND category = 10",
+    "q3": text_of("q3"),
     "q5": text_of("q5"),
     "q7": text_of("q7"),
-    "q8": "SELECT DISTINCT 'R' AS kind, EPOCH_MS(p.window_end) - 1 AS time, p.id AS person, name, "
-    "EPOCH_MS(p.window_start) AS start "
-    "FROM TUMBLE(persons, time, INTERVAL '10' SECOND) AS p "
-    "JOIN TUMBLE(auctions, time, INTERVAL '10' SECOND) AS a ON p.id = a.seller "
-    "AND p.window_start = a.window_start AND p.window_end = a.window_end",
-    "q11": "SELECT 'R' AS kind, EPOCH_MS(window_end) - 1 AS time, bidder, COUNT(*) AS bids, "
-    "EPOCH_MS(window_start) AS start, EPOCH_MS(window_end) AS ended "
-    "FROM SESSION(bids, time, INTERVAL '10' SECOND) WHERE kind = 'B' "
-    "GROUP BY window_start, window_end, bidder",
+    "q8": text_of("q8"),
+    "q11": text_of("q11"),
 }
 STATELESS = ("q0", "q1", "q2")
 CUTS = {
