@@ -16,6 +16,8 @@ from speck.sql.program import FRAME, Expression, Input, Program, Sends, Takes, W
 from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
 
 _FORM_DIGITS = 8
+_SLIDES_OF_GAP = 5
+_MOST_SLIDE = 10_000  # ms
 
 
 def cuts_by_table(program: Program) -> tuple[tuple[str, ...], ...]:
@@ -35,8 +37,7 @@ def _cuts(program: Program) -> tuple[str, ...]:
     if program.windows is None:
         return ()
     computes = any(each[0] not in ("col", "lit") for each in program.columns)
-    found = {COLUMNS: True, FILTER: program.where is not None, ROWS: computes}
-    found[PARTIALS] = not program.windows.session  # which are not made of slides
+    found = {COLUMNS: True, FILTER: program.where is not None, ROWS: computes, PARTIALS: True}
     return tuple(name for name, has in found.items() if has)
 
 
@@ -90,13 +91,24 @@ def input_of(program: Program, cut: str, table: int = 0) -> Program:
         return replace(part, columns=columns, output=tuple(values[each] for each in computed))
     behind = range(len(WINDOW_COLUMNS), len(WINDOW_COLUMNS) + len(windows.keys) + len(windows.merges))
     totals = [Type.BIGINT if each.kind == "count" else each.type for each in windows.merges]
+    slide = _slide(windows)
     return replace(
         _best(program, part, len(windows.keys)),
-        sends=replace(sends, rows=MOST_ROWS),
-        windows=replace(windows, size_ms=windows.slide_ms),
-        select=tuple(("col", each) for each in (0, *behind)),
+        sends=replace(sends, rows=MOST_ROWS, step_ms=slide),
+        windows=replace(windows, size_ms=slide, slide_ms=slide),
+        select=tuple(("col", each) for each in (int(windows.session), *behind)),
         output=_values(windows, totals),
     )
+
+
+def _slide(windows: Windows) -> int:
+    """The time, ms, within which an input job merges the rows of a key.
+
+    Rows of sessions are less than the gap apart then; and since a result waits for them, it is a share of the
+    gap, and bounded.
+    """
+    share = min(windows.size_ms // _SLIDES_OF_GAP, _MOST_SLIDE)
+    return max(windows.slide_ms, share) if windows.session else windows.slide_ms
 
 
 def _best(program: Program, part: Program, keys: int) -> Program:
@@ -146,7 +158,8 @@ def _form(program: Program) -> list[object]:
     windows = _windows(program)
     read = [str(each.type) for each in program.input.columns]
     merges = [[each.kind, each.type] for each in windows.merges]
-    version = [] if PARTIALS not in _cuts(program) else [ROWS_VERSION]
+    # The connectors that have sessions read frames of several rows.
+    version = [] if windows.session else [ROWS_VERSION]
     return [read, _kept(program), _computed(program), windows.keys, merges, *version]
 
 

@@ -62,7 +62,10 @@ def flow(program: Program, cut: str, rate: float, share: float) -> Flow:
         return Flow(1.0, 1.0, HEAD + size)
     rows = rate * (1.0 if cut == COLUMNS else share)
     if cut == PARTIALS and part.windows is not None:
-        rows = min(rows, steps * _distinct(rows / steps, bool(part.windows.keys)), _best(part, rows, steps))
+        merged = steps * _distinct(rows / steps, bool(part.windows.keys))
+        if part.windows.session:
+            merged *= 2  # at most: the first and the last time of each
+        rows = min(rows, merged, _best(part, rows, steps))
         most = min(MOST_ROWS, max(1.0, MOST_BYTES // (size + 1)))
         frames = steps * math.ceil(rows / steps / most) if rows >= steps else rows
         # The progress follows each slide.

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from speck.sql.cuts import input_of, rest_of
 from speck.sql.frames import OpenFrame, Steps, Tracker, reader, text_of, texts_of, totals_of
-from speck.sql.groups import Groups, Sessions, groups_of
+from speck.sql.groups import Groups, Sessions, Spans, groups_of
 from speck.sql.messages import UnparsableMessage, decoder, encoder
 from speck.sql.operators import Row, Value, compiled, finite
 from speck.sql.pairs import pairs_of
@@ -185,8 +185,9 @@ def _partials(
         (None if row is None else totals_of(windows, row), steps.advance(read[sends.time] - lag))
         for row, read in _rows(program, messages, outcome)
     )
-    for mark, closed in _closed(Groups(windows, totals=True), timed, outcome, end):
-        for start, rows in groupby(_selected(program, closed), lambda row: row[0]):
+    slides = Spans(windows) if windows.session else Groups(windows, totals=True)
+    for mark, closed in _closed(slides, timed, outcome, end):
+        for start, rows in groupby(_selected(program, closed), lambda row: windows.starts(row[0])[0]):
             yield from texts_of(PARTIALS, start, rows, sends.rows)
         if mark is not None:
             yield text_of(None, mark)

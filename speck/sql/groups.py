@@ -51,6 +51,39 @@ class Groups:
         return [[start, end, *key, *values] for key, values in ordered]
 
 
+class Spans(Groups):
+    """The slides of an input job that merges rows of sessions, which have totals.
+
+    The rows of a slide and key are of one session.  They become one row at the first of their times, with the
+    totals, and if there are several times another one at the last, with the totals of no row, so that the
+    session has the same bounds.  Rows behind the slide have its start, that time, the keys and the totals.
+    """
+
+    def __init__(self, windows: Windows) -> None:
+        super().__init__(windows, totals=True)
+        self._times: dict[tuple[int, tuple[Value, ...]], tuple[int, int]] = {}
+
+    def add(self, row: Row) -> None:
+        """See :meth:`Groups.add`."""
+        late = self.late
+        super().add(row)
+        if self.late == late:
+            time, key = row[0], tuple(row[1 : len(self._windows.keys) + 1])
+            at = (self._windows.starts(time)[0], key)
+            first, last = self._times.get(at, (time, time))
+            self._times[at] = min(first, time), max(last, time)
+
+    def _taken(self, start: int) -> list[Row]:
+        found: list[Row] = []
+        for _, _, *values in super()._taken(start):
+            key = values[: len(self._windows.keys)]
+            first, last = self._times.pop((start, tuple(key)))
+            found.append([start, first, *values])
+            if last > first:
+                found.append([start, last, *key, *map(begin, self._windows.merges)])
+        return found
+
+
 @dataclass
 class _Session:
     """A session of one key: its first time, its end, and the totals."""

@@ -18,7 +18,8 @@ from speck.sql.types import Column, Type, Unit
 VERSION = 1
 PART_VERSION = 2  # of a query in parts or with ranks, of which an older connector would miss some
 THIRD_VERSION = 3  # of a query with a join or with sessions, or with frames of several rows
-LATEST_VERSION = 4  # of a part of a query that sends the best rows of a slide
+FOURTH_VERSION = 4  # of a part of a query that sends the best rows of a slide
+LATEST_VERSION = 5  # of a part of a query that merges rows of sessions
 FRAME = "frame"  # the format of the messages between the parts of a query
 Expression = tuple[Any, ...]
 
@@ -55,7 +56,9 @@ class Windows:
     The rows before it are the time, then ``keys`` key columns, then an argument for each of ``merges``.  Rows
     behind it are start and end of the window, the keys and the results of the merges.  The windows of a
     ``session`` are those of the rows of a key that are less than ``size_ms`` apart, from the first row to as
-    long behind the last one; ``slide_ms`` is then the step of the progress.
+    long behind the last one; ``slide_ms`` is then the step of the progress.  An input job that merges rows of
+    sessions has slides of ``size_ms``, and rows behind them have the start of the slide and a time in place of
+    start and end: see :class:`~speck.sql.groups.Spans`.
     """
 
     size_ms: int
@@ -204,9 +207,12 @@ class Program:
 
     def _version(self, later: bool) -> int:
         """The version of the form; ``later`` is true if the first one had not all of its fields."""
-        if self.sends is not None and self.rank is not None:
+        session = self.windows is not None and self.windows.session
+        if self.sends is not None and session:
             return LATEST_VERSION
-        third = self.join is not None or (self.windows is not None and self.windows.session)
+        if self.sends is not None and self.rank is not None:
+            return FOURTH_VERSION
+        third = self.join is not None or session
         third |= self.sends is not None and self.sends.rows > 1
         return THIRD_VERSION if third else PART_VERSION if later else VERSION
 

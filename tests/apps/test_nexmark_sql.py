@@ -112,7 +112,7 @@ CUTS = {
     "q5": ("columns", "filter", "partials"),
     "q7": ("columns", "filter", "rows", "partials"),
     "q8": ("columns",),
-    "q11": ("columns", "filter"),
+    "q11": ("columns", "filter", "partials"),
 }
 JOINS = ("q3", "q8")
 HALVES = (("q0", "q1", "q2", "q5", "q7"), ("q3", "q8", "q11"))  # that fit into one cluster

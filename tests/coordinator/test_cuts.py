@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,8 +49,6 @@ jobs:
     GROUP BY window_start, window_end, auction
   sink_topic: results/q5
 """
-# Sessions have no partials: a cut that may change.
-SESSIONS = TEXT.replace("TUMBLE", "SESSION")
 INPUTS = ("q5.bids-a", "q5.bids-b")
 
 
@@ -83,10 +82,23 @@ class Bench:
 
 @pytest.fixture(name="bench")
 def bench_fixture(tmp_path: Path) -> Iterator[Bench]:
+    with running(tmp_path, panes=True) as bench:
+        yield bench
+
+
+@pytest.fixture(name="without_panes")
+def without_panes_fixture(tmp_path: Path) -> Iterator[Bench]:
+    """Its engines do not run the cut ``partials``."""
+    with running(tmp_path, panes=False) as bench:
+        yield bench
+
+
+@contextmanager
+def running(tmp_path: Path, *, panes: bool) -> Iterator[Bench]:
     world = World()
     (tmp_path / "runner.jar").write_bytes(b"the program")
     found = kinds(world)
-    runner = QueryRunner(tmp_path / "runner.jar", "io.speck.Run", panes=True)
+    runner = QueryRunner(tmp_path / "runner.jar", "io.speck.Run", panes=panes)
     registry = Registry(tuple(replace(each, queries=runner) for each in found.engines), found.brokers)
     bench = Bench(world, registry, tmp_path)
     with Store(tmp_path / "store") as store:
@@ -177,28 +189,30 @@ def test_what_runs_may_begin_to_merge_and_end_it(bench: Bench) -> None:
     assert "are sent first" in planned.plan.consequences["q5.bids-a"]
 
 
-def test_a_cut_changes_for_a_gain_that_is_measured(bench: Bench) -> None:
-    by_columns = SESSIONS.replace("cut: auto", "cut: columns")
-    bench.apply(by_columns)
-    assert kinds_of(bench.plan(SESSIONS.replace("name: q\n", "name: q\nplacement: {mode: 'off'}\n"))) == {
+def test_a_cut_changes_for_a_gain_that_is_measured(without_panes: Bench) -> None:
+    by_columns = TEXT.replace("cut: auto", "cut: columns")
+    without_panes.apply(by_columns)
+    assert kinds_of(without_panes.plan(TEXT.replace("name: q\n", "name: q\nplacement: {mode: 'off'}\n"))) == {
         "Keep"
     }
-    planned = bench.plan(SESSIONS)
+    planned = without_panes.plan(TEXT)
     assert cuts(planned) == dict.fromkeys(INPUTS, "filter")
-    assert without_choice(planned) == by_hand(bench, "filter", SESSIONS)
-    bench.apply(SESSIONS)
-    bench.profiles = dict.fromkeys(INPUTS, profile(100.0, 0.98))  # nearly all rows fulfil the condition
-    assert kinds_of(bench.plan(SESSIONS)) == {"Keep"}
+    assert without_choice(planned) == by_hand(without_panes, "filter")
+    without_panes.apply(TEXT)
+    without_panes.profiles = dict.fromkeys(
+        INPUTS, profile(100.0, 0.98)
+    )  # nearly all rows fulfil the condition
+    assert kinds_of(without_panes.plan(TEXT)) == {"Keep"}
 
 
 @pytest.mark.parametrize(("cost", "size"), [(0.004, 60), (1e-7, 2000)])
 def test_a_cut_is_not_left_because_it_is_measured_and_others_are_not(
-    bench: Bench, cost: float, size: float
+    without_panes: Bench, cost: float, size: float
 ) -> None:
-    bench.apply(SESSIONS.replace("cut: auto", "cut: filter"))
+    without_panes.apply(TEXT.replace("cut: auto", "cut: filter"))
     known = replace(profile(100.0, 1.0), cost=measured(cost), bytes_out=measured(size))
-    bench.profiles = dict.fromkeys(INPUTS, known)
-    assert kinds_of(bench.plan(SESSIONS)) == {"Keep"}
+    without_panes.profiles = dict.fromkeys(INPUTS, known)
+    assert kinds_of(without_panes.plan(TEXT)) == {"Keep"}
 
 
 def test_a_cut_by_hand_is_not_chosen_otherwise(bench: Bench) -> None:

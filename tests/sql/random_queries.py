@@ -319,7 +319,7 @@ def _sessions(gap: int, key: str, total: str, found: list[dict[str, object]]) ->
 
 sessions = st.builds(
     _sessions,
-    st.sampled_from((500, 1500, 2000)),
+    st.sampled_from((500, 1500, 2000, 6500)),
     st.sampled_from(("k", "f")),
     st.sampled_from(("SUM(b)", "MIN(s)", "MAX(d)")),
     _grouped_rows,

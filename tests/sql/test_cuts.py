@@ -95,6 +95,10 @@ def test_parts_are_read_again_as_they_were_written(case: Case, seed: int) -> Non
     assert form_of(program) == form_of(Program.from_json(program.to_json()))
 
 
+SESSIONS = (
+    "SELECT window_start, k, COUNT(*) AS n, MIN(a) AS low, SUM(d) AS sum "
+    "FROM SESSION(rows, t, INTERVAL '10' SECOND) GROUP BY window_start, window_end, k"
+)
 COUNT = (
     "SELECT window_start, k, COUNT(*) AS n, MIN(a) AS low, SUM(d) AS sum "
     "FROM HOP(rows, t, INTERVAL '2' SECOND, INTERVAL '4' SECOND) WHERE b > 0 "
@@ -210,9 +214,29 @@ def test_of_ranks_by_keys_the_best_rows_are_sent(text: str, sent: list[int]) -> 
 def test_the_form_of_a_part_with_the_best_rows_is_refused_by_a_connector_of_before() -> None:
     versions = [
         json.loads(input_of(bind(text, {"rows": CONTRACT}).program, PARTIALS).to_json())["version"]
-        for text in (BEST, BEST.replace("ORDER BY a DESC", "ORDER BY COUNT(*) DESC"))
+        for text in (BEST, BEST.replace("ORDER BY a DESC", "ORDER BY COUNT(*) DESC"), SESSIONS)
     ]
-    assert versions == [4, 3]
+    assert versions == [4, 3, 5]
+
+
+def test_the_rows_of_a_session_are_sent_at_their_first_and_last_time() -> None:
+    """Those of a fifth of the gap: 2 s."""
+    found = [row(2000), row(2300, a=3), row(2900, a=1, d=2), row(3999, k="y"), row(10_000)]
+    frames = [each for each in frames_of("partials", *found, text=SESSIONS) if each[1] == 4]
+    at = START + 2000
+    assert frames == [
+        [2, 4, at, [at, "x", 3, 1, 3.0], [at + 900, "x", 0, None, None], [at + 1999, "y", 1, 5, 0.5]]
+    ]
+
+
+def test_the_slides_of_sessions_are_bounded() -> None:
+    steps = {}
+    for gap in ("'500' MILLISECOND", "'3' SECOND", "'10' SECOND", "'30' MINUTE"):
+        text = SESSIONS.replace("'10' SECOND", gap)
+        sends = input_of(bind(text, {"rows": CONTRACT}).program, PARTIALS).sends
+        assert sends is not None
+        steps[gap] = sends.step_ms
+    assert list(steps.values()) == [500, 1000, 2000, 10_000]
 
 
 def test_frames_of_one_row_are_read_beside_those_of_several() -> None:

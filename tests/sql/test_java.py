@@ -126,7 +126,9 @@ def test_ranks_are_those_of_the_reference(runner: Java, case: Case) -> None:
 @tries(25)
 @given(case=sessions)
 def test_sessions_are_those_of_the_reference(runner: Java, case: Case) -> None:
-    compare(runner, bind(case.own, {"rows": CONTRACT}).program, messages(case.rows))
+    program = bind(case.own, {"rows": CONTRACT}).program
+    compare(runner, program, messages(case.rows))
+    compare(runner, input_of(program, PARTIALS), messages(case.rows))
 
 
 @tries(40)
@@ -158,7 +160,7 @@ def test_parts_are_those_of_the_reference(runner: Java, case: Case, where: Text 
 
 
 @tries(80)
-@given(case=st.one_of(windowed, ranked, best_keys), seed=st.integers(0, 2**32))
+@given(case=st.one_of(windowed, ranked, best_keys, sessions), seed=st.integers(0, 2**32))
 def test_input_jobs_whose_cuts_change_in_mid_stream_lose_and_double_nothing(
     runner: Java, case: Case, seed: int
 ) -> None:

@@ -22,7 +22,22 @@ public final class Panes {
     private final BestRows best;
     private final int keys;
     /** By the start of a slide, then by key: the rows behind the windows. */
-    private final NavigableMap<Long, Map<List<Object>, Object[]>> open = new TreeMap<>();
+    private final NavigableMap<Long, Map<List<Object>, Total>> open = new TreeMap<>();
+
+    /**
+     * The rows of a slide and key.
+     *
+     * @param row start and end of the slide, the key and the totals
+     */
+    private static final class Total {
+        private final Object[] row;
+        private long first = Long.MAX_VALUE;
+        private long last = Long.MIN_VALUE;
+
+        Total(Object[] row) {
+            this.row = row;
+        }
+    }
 
     Panes(SqlProgram program) {
         this.program = program;
@@ -57,12 +72,14 @@ public final class Panes {
     /** Merges a row before the windows, with totals, with those of its slide and key. */
     private void add(Object[] row) {
         long start = start(row);
-        Object[] totals = open.computeIfAbsent(start, any -> new HashMap<>())
-                .computeIfAbsent(Arrays.asList(Arrays.copyOfRange(row, 1, keys + 1)), any -> behind(start, row));
+        Total total = open.computeIfAbsent(start, any -> new HashMap<>()).computeIfAbsent(
+                Arrays.asList(Arrays.copyOfRange(row, 1, keys + 1)), any -> new Total(behind(start, row)));
         for (int at = 0; at < windows.merges().size(); at++) {
             int place = keys + 2 + at;
-            totals[place] = windows.merges().get(at).merged(totals[place], row[keys + 1 + at]);
+            total.row[place] = windows.merges().get(at).merged(total.row[place], row[keys + 1 + at]);
         }
+        total.first = Math.min(total.first, (Long) row[0]);
+        total.last = Math.max(total.last, (Long) row[0]);
     }
 
     /** Returns the row behind the windows before the first one of its slide and key. */
@@ -77,14 +94,37 @@ public final class Panes {
         return found;
     }
 
+    /**
+     * Returns the rows behind the windows of a slide and key. Those of sessions have a time in place of the end: the first
+     * one, with the totals, and if there are several the last one, with totals of no row. So the session has the same
+     * bounds.
+     */
+    private List<Object[]> rows(Total total) {
+        if (!windows.session()) {
+            return List.<Object[]>of(total.row);
+        }
+        Object[] first = total.row.clone();
+        first[1] = total.first;
+        if (total.first == total.last) {
+            return List.<Object[]>of(first);
+        }
+        Object[] last = behind((Long) first[0], Arrays.copyOfRange(first, 1, first.length));
+        last[1] = total.last;
+        return List.of(first, last);
+    }
+
+    private List<Object[]> rows(Map<List<Object>, Total> slide) {
+        return slide.values().stream().flatMap(each -> rows(each).stream()).toList();
+    }
+
     /** Takes the slides up to a start, and returns their frames. */
     List<String> ended(long last) {
-        NavigableMap<Long, Map<List<Object>, Object[]>> ended = open.headMap(last, true);
+        NavigableMap<Long, Map<List<Object>, Total>> ended = open.headMap(last, true);
         List<String> found = new ArrayList<>();
-        for (Map<List<Object>, Object[]> slide : ended.values()) {
+        for (Map<List<Object>, Total> slide : ended.values()) {
             List<String> results = new ArrayList<>(program.ranks()
-                    ? program.ranked(new ArrayList<>(slide.values()))
-                    : slide.values().stream().map(program::result).filter(each -> each != null).toList());
+                    ? program.ranked(new ArrayList<>(rows(slide)))
+                    : rows(slide).stream().map(program::result).filter(each -> each != null).toList());
             Collections.sort(results);
             found.addAll(program.framed(results));
         }
@@ -92,12 +132,12 @@ public final class Panes {
         return found;
     }
 
-    /** Returns the rows of the open slides, as texts to be kept: start, keys and totals of each. */
+    /** Returns the rows of the open slides, as texts to be kept: start, or of sessions the time, keys and totals of each. */
     public List<String> kept() {
         List<String> found = new ArrayList<>();
-        open.values().forEach(slide -> slide.values().forEach(row -> {
+        open.values().forEach(slide -> rows(slide).forEach(row -> {
             Object[] without = new Object[row.length - 1];
-            without[0] = row[0];
+            without[0] = row[windows.session() ? 1 : 0];
             System.arraycopy(row, 2, without, 1, without.length - 1);
             found.add(Frame.array(without));
         }));

@@ -12,7 +12,7 @@ import java.util.Map;
  * behind those a condition and columns once more. A part of a query sends {@link Frame frames}, or takes them.
  */
 public final class SqlProgram {
-    private static final List<String> VERSIONS = List.of("1", "2", "3", "4");
+    private static final List<String> VERSIONS = List.of("1", "2", "3", "4", "5");
     private static final int CACHED = 64;
     private static final int JOINED = 4; // of a row for a join; see Join.tagged
     /** The programs of this process, by their texts: rows name theirs. */
