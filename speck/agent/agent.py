@@ -28,7 +28,8 @@ from speck.agent.places import SiteInventory
 from speck.agent.site_file import SiteFile
 from speck.agent.supervisor import Supervisor
 from speck.agent.turns import Turns
-from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, Registry, scheme_of
+from speck.agent.upgrader import Upgrader
+from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineKind, Registry, scheme_of
 from speck.core.inventory import Engine
 from speck.errors import Fault, InvalidInput
 from speck.link.dial import Dialler
@@ -86,6 +87,7 @@ class Agent:
             for each in engines.values()
         ]
         self._loops = [Loop("supervisor", "a look", each.round) for each in self.supervisors]
+        self.upgrader = Upgrader(self.directory, lambda: self.dialler.close())
         self.calls = Calls(
             site.name,
             engines,
@@ -96,6 +98,7 @@ class Agent:
             turns,
             self.looks,
             self.journal,
+            self.upgrader,
         )
         self.dialler = Dialler(
             self.described.addresses,
@@ -129,9 +132,7 @@ class Agent:
 
     def _durable(self, engine: Engine) -> DurableEngine:
         address = engine.spe_address
-        kind = self.registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
-        if kind is None:
-            raise _wrong(f"engine {address}: no installed binder serves it")
+        kind = kind_of(self.registry, address)
         binder = kind.connect(address, self.inventory)
         if not is_carried(binder):
             raise _wrong(f"engine {address}: engines of kind {kind.name!r} cannot be used through an agent")
@@ -208,6 +209,14 @@ class Agent:
             }
             with contextlib.suppress(OSError):  # it is for display, and for a copied disk
                 replace_file(self.directory / "state.json", json.dumps(self._state).encode())
+
+
+def kind_of(registry: Registry, address: str) -> EngineKind:
+    """The kind of an engine.  Raises :class:`~speck.errors.InvalidInput` if no installed binder serves it."""
+    kind = registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+    if kind is None:
+        raise _wrong(f"engine {address}: no installed binder serves it")
+    return kind
 
 
 @contextlib.contextmanager

@@ -15,13 +15,23 @@ from speck.agent.journal import Journal
 from speck.agent.looks import Looks
 from speck.agent.places import SiteInventory
 from speck.agent.turns import Turns
+from speck.agent.upgrader import Upgrader
 from speck.binder import BrokerBinder, EngineBinder, Feed
 from speck.binder.deadline import within
 from speck.core.runtime import JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError
 from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_data
-from speck.link.methods import END_FEED, JOURNAL, ORDERED, RECEIVE, STORE, decode_arguments
+from speck.link.methods import (
+    END_FEED,
+    JOURNAL,
+    ORDERED,
+    RECEIVE,
+    STORE,
+    UPGRADABLE,
+    UPGRADE,
+    decode_arguments,
+)
 from speck.link.places import PlaceOfJobs
 
 MOST_FEEDS = 64
@@ -43,6 +53,7 @@ class Calls:
     turns: Turns
     looks: Looks
     journal: Journal
+    upgrader: Upgrader
     _feeds: dict[int, Feed] = field(default_factory=dict, init=False)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1), init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -65,10 +76,12 @@ class Calls:
     def note_answered(self, call: Mapping[str, Any]) -> None:
         """Have the jobs of an engine reported again once a call was answered that may have changed them.
 
-        The coordinator drops what was reported before the answer came.
+        The coordinator drops what was reported before the answer came.  After an upgrade, end this process.
         """
         if call.get("m") in ORDERED:
             self.looks.repeat(str(call.get("e")))
+        if call.get("m") == UPGRADE:
+            self.upgrader.note_answered()
 
     def close_feeds(self) -> None:
         """End all subscriptions, whose reader is gone."""
@@ -85,6 +98,10 @@ class Calls:
             return self._store(str(arguments.get("hash")), decode(bytes, arguments.get("content"), "content"))
         if method == JOURNAL:
             return encode(self.journal.after(decode(int, arguments.get("after"), "after")))
+        if method == UPGRADABLE:
+            return encode(self.upgrader.upgradable())
+        if method == UPGRADE:
+            return self.upgrader.upgrade(decode(str, arguments.get("version"), "version"))
         if method in (RECEIVE, END_FEED):
             return self._of_feed(method, arguments, address)
         if address in self.engines:

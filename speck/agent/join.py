@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 import speck
 from speck.agent.attempt_files import replace_file
 from speck.agent.machine import machine_id
-from speck.agent.site_file import NAME, SiteFile, read_site_file, write_site_file
+from speck.agent.site_file import NAME, SiteFile, known_upgrade, read_site_file, write_site_file
 from speck.core.inventory import Secret, Site, is_loopback
 from speck.errors import Fault, InvalidInput
 from speck.link.code import JoinCode
@@ -92,6 +92,7 @@ def join(
         token=Secret(f"file:{token.absolute()}"),
         ca_file=ca_file,
         certificate_file=None if pinned is None else str(pinned.absolute()),
+        upgrade=known_upgrade(directory),
     )
     write_site_file(directory, described)
     return described

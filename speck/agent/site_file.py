@@ -25,6 +25,7 @@ class SiteFile:
     A coordinator with a standby has two addresses, divided by a comma.
     ``ca_file`` is the authority of the coordinator's certificate (PEM); ``None``: those of the system.
     ``certificate_file`` is that certificate itself (PEM), which is then the only one that is trusted.
+    ``upgrade`` is the path of the program that installs another version of the agent; ``None``: none does.
     """
 
     site: Site
@@ -32,11 +33,14 @@ class SiteFile:
     token: Secret
     ca_file: str | None = None
     certificate_file: str | None = None
+    upgrade: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the address.  Raises :class:`~speck.errors.InvalidInput`."""
+        """Check the addresses and the path.  Raises :class:`~speck.errors.InvalidInput`."""
         for address in self.addresses:
             _check(address)
+        if self.upgrade is not None and not Path(self.upgrade).is_absolute():
+            raise _wrong(f"upgrade {self.upgrade!r} is not an absolute path (expected /DIRECTORY/PROGRAM)")
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -70,6 +74,14 @@ def read_site_file(directory: Path) -> SiteFile:
             f"{path} is not the description of a site: {error} (expected format {FORMAT})"
         ) from error
     return found
+
+
+def known_upgrade(directory: Path) -> str | None:
+    """``upgrade`` of the description in a directory, which another description keeps."""
+    try:
+        return read_site_file(directory).upgrade
+    except InvalidInput:
+        return None
 
 
 def write_site_file(directory: Path, found: SiteFile) -> Path:

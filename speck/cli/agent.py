@@ -65,7 +65,7 @@ def init(
     settings: tuple[str, ...],
 ) -> None:
     """Write the description of SITE, from its entry in the inventory, for `speck agent run`."""
-    from speck.agent.site_file import SiteFile, write_site_file
+    from speck.agent.site_file import SiteFile, known_upgrade, write_site_file
     from speck.core.inventory import Secret
     from speck.schema.inventory import read_inventory
 
@@ -81,6 +81,7 @@ def init(
         coordinator=coordinator.rstrip("/"),
         token=Secret(f"file:{token_file.absolute()}"),
         ca_file=None if ca_file is None else str(ca_file.absolute()),
+        upgrade=known_upgrade(directory),
     )
     written = write_site_file(directory, described)
     err.print(f"{written} is written (start the agent with: speck agent run)", markup=False)

@@ -20,6 +20,7 @@ ORDERED = frozenset({"submit", "find", "stop"})
 
 # Calls that no binder has.
 STORE, RECEIVE, END_FEED, JOURNAL = "$store", "$receive", "$end", "$journal"
+UPGRADABLE, UPGRADE = "$upgradable", "$upgrade"
 
 QUERY = 30.0  # s, for an answer
 _SECONDS: Mapping[str, float] = {
