@@ -113,9 +113,9 @@ def abandon_option(function: _Function) -> _Function:
     )(function)
 
 
-def waves_options(function: _Function) -> _Function:
-    """The options of a roll-out in waves."""
-    function = click.option(
+def settle_option(function: _Function) -> _Function:
+    """The option for the time between two waves."""
+    return click.option(
         "--settle",
         type=Duration(0, 3600, "0s to 1h"),
         default=f"{SETTLE:g}s",
@@ -123,6 +123,10 @@ def waves_options(function: _Function) -> _Function:
         metavar="TIME",
         help="Time for which the jobs of a wave must run before the next one begins.",
     )(function)
+
+
+def waves_options(function: _Function) -> _Function:
+    """The options of a roll-out in waves."""
     return click.option(
         "--wave",
         "waves",
@@ -130,7 +134,7 @@ def waves_options(function: _Function) -> _Function:
         metavar="SITES",
         help="Change these sites first: SITE,SITE, a number, or a share such as 10%. Each further --wave is "
         "the next one, the other sites are the last. If a wave fails, all is rolled back.",
-    )(function)
+    )(settle_option(function))
 
 
 def loss_option(function: _Function) -> _Function:

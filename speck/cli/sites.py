@@ -10,7 +10,7 @@ import click
 
 from speck.cli import render
 from speck.cli.agent import agent_directory
-from speck.cli.options import ERROR, file_path, json_option, show_data
+from speck.cli.options import ERROR, file_path, json_option, settle_option, show_data
 from speck.cli.render.values import clock
 from speck.cli.terminal import err
 from speck.cli.variables import values, variables_options
@@ -187,3 +187,45 @@ def remove(client: Client, name: str, as_json: bool) -> None:
     found = client.remove_site(name)
     lines = [f"site {name} is removed; stop its agent there, and delete the agent's directory"]
     show_data(found, lines, as_json)
+
+
+@sites.command()
+@click.argument("names", nargs=-1, metavar="[SITE]...")
+@click.option("--all", "everywhere", is_flag=True, help="Upgrade all sites whose agent is connected.")
+@click.option(
+    "--wave",
+    "waves",
+    multiple=True,
+    metavar="SITES",
+    help="Upgrade these sites first: SITE,SITE, a number, or a share such as 10%. Each further --wave is the "
+    "next one, the other sites are the last [default: one site first].",
+)
+@settle_option
+@click.option(
+    "--dry-run", is_flag=True, help="Show the waves and versions only; exit 2 if an agent would change."
+)
+@click.option(
+    "-y", "--yes", is_flag=True, help="Do not ask for confirmation; required when there is no terminal."
+)
+@json_option
+@click.pass_obj
+def upgrade(
+    client: Client,
+    names: tuple[str, ...],
+    everywhere: bool,
+    waves: tuple[str, ...],
+    settle: float,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Upgrade the agents of each SITE, or of all, to the server's version.  Their jobs run on.
+
+    A wave begins when all agents of the one before are connected in the new version, and all jobs that ran at
+    their sites run without losses.  Otherwise the upgrade stops; repeat the command to continue.
+    """
+    from speck.cli.upgrading import upgrade_agents
+
+    if bool(names) == everywhere:
+        raise click.UsageError("Give the sites, or --all.")
+    upgrade_agents(client, names, waves, settle, dry_run=dry_run, yes=yes, as_json=as_json)

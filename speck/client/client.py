@@ -305,6 +305,16 @@ class Client(Transport):
         found: dict[str, Any] = self.ask("DELETE", f"/sites/{_quoted(name)}", query={}, once=True)
         return found
 
+    def upgrade_sites(self, sites: Sequence[str], **query: Any) -> dict[str, Any]:
+        """Upgrade the agents of sites (none: of all), or plan it for ``dry_run``; returns the upgrade."""
+        query = {"site": list(sites), **query}
+        found: dict[str, Any] = self.ask("POST", "/sites/upgrade", query=query, once=True)
+        return found
+
+    def upgrade_of_sites(self) -> dict[str, Any]:
+        """The upgrade of agents at work, or the last one."""
+        return self.one("GET", "/sites/upgrade")
+
     def doctor(self) -> list[dict[str, Any]]:
         """Findings that may lose messages or keep a job from going on, each with its remedy."""
         return self.many("/doctor")

@@ -21,7 +21,7 @@ from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
 from speck.coordinator.acceptance import Acceptance
 from speck.coordinator.addresses import UsedAddresses
-from speck.coordinator.agents import Agents, Enrolment
+from speck.coordinator.agents import Agents, Enrolment, Upgrades
 from speck.coordinator.atomic_reverts import AtomicReverts
 from speck.coordinator.changes import Changes
 from speck.coordinator.coordinator import Coordinator
@@ -83,6 +83,7 @@ class Services:
     retained_plans: RetainedPlans
     adaptation: Adaptation
     agents: Agents
+    upgrades: Upgrades
     files: ServedFiles | None
     uploads: Uploads
     primary: Primary | None = None
@@ -207,6 +208,7 @@ def build(
     )
     reverts = AtomicReverts(store, operations, changes)
     operations.on_atomic_failure.append(reverts.revert)
+    upgrades = Upgrades(agents, inventory, deployments, operations, pool, losses)
     coordinator = Coordinator(
         store=store,
         registry=registry,
@@ -228,6 +230,7 @@ def build(
         splits=splits,
         workers=workers,
         agents=agents,
+        upgrades=upgrades,
         contacts=Contacts(reaper, inventory.addresses_at, reconciler.loop.wake),
         keeping=Keeping(pool, partial(_brokers_of, deployments)),
         backoff=backoff,
@@ -253,6 +256,7 @@ def build(
         retained_plans=RetainedPlans(changes, placer, mint, clock),
         adaptation=adaptation,
         agents=agents,
+        upgrades=upgrades,
         files=files,
         uploads=uploads,
         primary=primary,

@@ -21,7 +21,7 @@ from speck.controller.keeping import Keeping
 from speck.controller.reaper import Reaper
 from speck.controller.reconciler import Reconciler
 from speck.controller.workers import WorkerController
-from speck.coordinator.agents import Agents
+from speck.coordinator.agents import Agents, Upgrades
 from speck.coordinator.atomic_reverts import AtomicReverts
 from speck.coordinator.changes import Changes
 from speck.coordinator.interrupted import InterruptedOperations
@@ -68,6 +68,7 @@ class Coordinator:
     splits: SplitWatch
     workers: WorkerController
     agents: Agents
+    upgrades: Upgrades
     contacts: Contacts
     keeping: Keeping
     backoff: Backoff
@@ -114,6 +115,7 @@ class Coordinator:
     def finish_operations(self, seconds: float | None = None) -> None:
         """Accept nothing new, and wait for the running operations, for at most ``seconds``."""
         self.operations.refuse_new()
+        self.upgrades.close()
         self.adaptation.close()
         self.contacts.loop.close()
         self.reconciler.close()

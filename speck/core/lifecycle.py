@@ -106,6 +106,9 @@ class EventKind(StrEnum):
     JOINED = "joined"
     REVOKED = "revoked"
     REMOVED = "removed"  # from the inventory
+    UPGRADING = "upgrading"  # agents of sites, at a user's request; the next two are its outcomes
+    UPGRADED = "upgraded"
+    NOT_UPGRADED = "not upgraded"
     RESTARTED = "restarted"  # a job, by its site's agent
     NOT_RESTARTED = "not restarted"
     PRIMARY = "primary"  # of a pair of servers: this one is; the next two are about the other one

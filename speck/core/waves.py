@@ -44,6 +44,22 @@ def waves_of(
     if not texts:
         return ()
     changed = {site_of[each.job.job_name] for each in plan.actions if not isinstance(each, Keep)} - {""}
+    groups = groups_of(texts, changed, known)
+    named = {site for group in groups for site in group}
+    rest = tuple(sorted({site for site in site_of.values() if site} - named))
+    jobs = sorted(each.job.job_name for each in plan.actions)
+    found = [Wave(group, tuple(job for job in jobs if site_of[job] in group)) for group in groups]
+    last = Wave(rest, tuple(job for job in jobs if site_of[job] not in named))
+    return tuple(each for each in (*found, last) if each.jobs or resumed)
+
+
+def groups_of(
+    texts: Sequence[str], changed: Collection[str], known: Collection[str]
+) -> list[tuple[str, ...]]:
+    """The sites of each wave that ``texts`` name or count among the ``changed`` ones, without the last wave.
+
+    Raises :class:`~speck.errors.InvalidInput`.
+    """
     groups, left = list[tuple[str, ...]](), sorted(changed)
     for text in texts:
         group = _group(text, left, len(changed), known)
@@ -51,12 +67,20 @@ def waves_of(
             raise _wrong(f"wave {text!r} names site {min(repeated)!r}, which an earlier wave has", text)
         groups.append(group)
         left = [each for each in left if each not in group]
+    return groups
+
+
+def site_waves(
+    texts: Sequence[str], changed: Collection[str], known: Collection[str]
+) -> list[tuple[str, ...]]:
+    """The waves of a change of sites themselves, the last one included, without those that change none.
+
+    Without ``texts``, the first site is a wave of its own.  Raises :class:`~speck.errors.InvalidInput`.
+    """
+    groups = groups_of(texts or ("1",), changed, known)
     named = {site for group in groups for site in group}
-    rest = tuple(sorted({site for site in site_of.values() if site} - named))
-    jobs = sorted(each.job.job_name for each in plan.actions)
-    found = [Wave(group, tuple(job for job in jobs if site_of[job] in group)) for group in groups]
-    last = Wave(rest, tuple(job for job in jobs if site_of[job] not in named))
-    return tuple(each for each in (*found, last) if each.jobs or resumed)
+    waves = [tuple(each for each in group if each in changed) for group in groups]
+    return [each for each in (*waves, tuple(sorted(set(changed) - named))) if each]
 
 
 def texts_of(waves: Sequence[Wave]) -> tuple[str, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from speck.errors import OutcomeUnknown
+from speck.errors import OutcomeUnknown, Rejected
 from speck.link.hello import Hello
 from speck.link.journal import JournalEntry, mark_of
 
@@ -19,12 +21,16 @@ class Present:
 
 @dataclass
 class Wires:
-    """See :class:`speck.coordinator.agents.presence.Connections`; ``checks`` counts the rechecks."""
+    """See :class:`speck.coordinator.agents.presence.Connections`; ``checks`` counts the rechecks.
+
+    ``answers`` are the agents' answers to calls, by site and method; one that has none is an earlier version.
+    """
 
     there: dict[str, Present] = field(default_factory=dict)
     checks: int = 0
     journals: dict[str, list[JournalEntry]] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
+    answers: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
 
     def presence(self, site: str) -> Present | None:
         """The agent of a site that is connected now."""
@@ -44,6 +50,13 @@ class Wires:
     def recheck(self) -> None:
         """Count the request."""
         self.checks += 1
+
+    def call(self, site: str, call: dict[str, Any], seconds: float, address: str) -> Any:
+        """The answer of the agent of a site."""
+        found = self.answers.get((site, call["m"]))
+        if found is None:
+            raise Rejected(f"None is neither an engine nor the broker of site {site!r}")
+        return found(call["a"])
 
     def connect(self, site: str, now: float, machine: str = "m1", version: str = "7") -> None:
         """Have the agent of a site connected."""

@@ -202,6 +202,7 @@ ASKING = (
     "sites add x",
     "sites revoke x",
     "sites remove x",
+    "sites upgrade x",
     "workers",
     "left-behind",
     "store check",

@@ -10,7 +10,7 @@ import pytest
 from speck.core.job import Job
 from speck.core.plan import Deployed, Keep, Plan, make_plan
 from speck.core.schedule import Step, StepKind, replacements, rewirings, schedule
-from speck.core.waves import Wave, refuse_crossed, texts_of, waves_data, waves_of
+from speck.core.waves import Wave, refuse_crossed, site_waves, texts_of, waves_data, waves_of
 from speck.errors import InvalidInput
 from testbed.benches.jobs_by_hand import chain, make_job
 
@@ -174,3 +174,26 @@ def groups_of_steps(plan: Plan, *waves: str) -> bool:
         assert step.needs <= done, step
         done.add(step.key)
     return True
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ((), ["s1", "s2 s3 s4"]),
+        (("50%",), ["s1 s2", "s3 s4"]),
+        (("s3", "1", "1"), ["s3", "s1", "s2", "s4"]),
+        (("idle,s2",), ["s2", "s1 s3 s4"]),
+        (("idle",), ["s1 s2 s3 s4"]),
+        (("9",), ["s1 s2 s3 s4"]),
+    ],
+)
+def test_the_waves_of_sites_themselves(texts: tuple[str, ...], expected: list[str]) -> None:
+    """Of the sites that change: a wave may name others, which is as if it did not."""
+    found = site_waves(texts, {"s4", "s3", "s2", "s1"}, KNOWN)
+    assert [" ".join(each) for each in found] == expected
+
+
+def test_no_site_changes() -> None:
+    assert site_waves((), (), KNOWN) == []
+    with pytest.raises(InvalidInput, match="'s9', which is not a site"):
+        site_waves(("s9",), (), KNOWN)

@@ -173,6 +173,8 @@ NOT_RUN = [
     ("agents.md", "Set up", 4),
     ("agents.md", "Without codes", 2),
     ("agents.md", "Upgrade", 2),
+    ("agents.md", "The program of a site", 1),
+    ("agents.md", "At the site", 2),
     ("agents.md", "On one machine", 2),
     ("apply.md", "In waves", 1),
     ("demo.md", "Everything in the cloud", 6),

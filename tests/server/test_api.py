@@ -303,6 +303,8 @@ def test_openapi_describes_every_route_and_the_fields_of_a_job(rest: RestServer)
         ("GET", "/sites"),
         ("GET", "/sites/check"),
         ("POST", "/sites/check"),
+        ("GET", "/sites/upgrade"),
+        ("POST", "/sites/upgrade"),
         ("DELETE", "/sites/{name}"),
         ("POST", "/sites/{name}/agent"),
         ("DELETE", "/sites/{name}/agent"),

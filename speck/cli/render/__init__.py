@@ -46,6 +46,7 @@ from speck.cli.render.profiles import links_table, profile_table, site_profiles_
 from speck.cli.render.splits import split_advice_lines, split_lines, splits_table
 from speck.cli.render.steps import steps_table
 from speck.cli.render.tables import table
+from speck.cli.render.upgrades import upgrade_lines, upgrade_summary, upgrade_wave_text, upgraded_line
 from speck.cli.render.values import Data, clock, first_words, shown
 from speck.cli.render.workers import workers_lines
 from speck.core.lifecycle import shown_kind
@@ -104,6 +105,10 @@ __all__ = [
     "splits_table",
     "step_line",
     "steps_table",
+    "upgrade_lines",
+    "upgrade_summary",
+    "upgrade_wave_text",
+    "upgraded_line",
     "watch_table",
     "workers_lines",
 ]

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from speck.coordinator.agents.enrolment import Enrolment, Invitation, NoTokens
 from speck.coordinator.agents.presence import Agents
+from speck.coordinator.agents.upgrades import Upgrades
 
-__all__ = ["Agents", "Enrolment", "Invitation", "NoTokens"]
+__all__ = ["Agents", "Enrolment", "Invitation", "NoTokens", "Upgrades"]

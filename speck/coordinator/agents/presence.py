@@ -48,6 +48,9 @@ class Connections(Protocol):
     def recheck(self) -> None:
         """End the connections whose tokens are no longer valid."""
 
+    def call(self, site: str, call: dict[str, Any], seconds: float, address: str) -> Any:
+        """See :meth:`speck.link.hub.Hub.call`."""
+
 
 @dataclass(frozen=True, slots=True)
 class SecondAgent:

@@ -135,7 +135,7 @@ class Doctor:
                 remedy = "see speck agent status at the site; the jobs there continue meanwhile"
             elif found["version"] != speck.__version__:
                 message = f"its agent has version {found['version']}, the server {speck.__version__}"
-                remedy = "install the server's version at the site"
+                remedy = f"speck sites upgrade {site}, or install the server's version at the site"
             else:
                 message = remedy = ""
             if message:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from flask import current_app
+
 from speck.server.api import schemas
-from speck.server.api.agents.schemas import InvitationSchema, RemovalSchema, RevocationSchema
+from speck.server.api.agents.schemas import (
+    InvitationSchema,
+    RemovalSchema,
+    RevocationSchema,
+    UpgradeQuery,
+    UpgradeSchema,
+)
 from speck.server.api.changes import services
 from speck.server.api.routes import blueprint
 from speck.server.middleware.authentication import author
@@ -39,3 +47,31 @@ def remove_site(name: str) -> Any:
     """Remove a site that joined from the inventory, and refuse its agent from now on"""
     services().agents.remove(name, author(""))
     return {"site": name}
+
+
+@blueprint.route("/sites/upgrade", methods=["POST"])
+@blueprint.arguments(UpgradeQuery, location="query")
+@blueprint.response(202, UpgradeSchema, description="begun")
+@blueprint.alt_response(200, schema=UpgradeSchema, description="the plan, for `dry_run`")
+@blueprint.alt_response(404, schema=schemas.ProblemSchema, description="no such site")
+@blueprint.alt_response(
+    409, schema=schemas.ProblemSchema, description="the server accepts no agents, or a change is in progress"
+)
+@blueprint.alt_response(
+    422, schema=schemas.ProblemSchema, description="every agent that cannot be upgraded; none was touched"
+)
+def upgrade_sites(query: dict[str, Any]) -> Any:
+    """Upgrade the agents of sites to the server's version, in waves, or plan it"""
+    upgrades = services().upgrades
+    planned = upgrades.plan(query["site"], query["wave"], query["settle"])
+    if query["dry_run"]:
+        return current_app.json.response(planned.to_dict())
+    return upgrades.begin(planned, author(query["author"])).to_dict()
+
+
+@blueprint.route("/sites/upgrade", methods=["GET"])
+@blueprint.response(200, UpgradeSchema)
+@blueprint.alt_response(404, schema=schemas.ProblemSchema, description="none since the server's start")
+def show_upgrade() -> Any:
+    """The upgrade of agents in progress, or the last one"""
+    return services().upgrades.last().to_dict()
