@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 import speck
+from speck.agent.join import join
 from speck.agent.site_file import SiteFile, known_upgrade, read_site_file, write_site_file
 from speck.agent.upgrader import Upgrader
-from speck.core.inventory import Engine, Secret, Site
+from speck.core.inventory import Engine, Inventory, Secret, Site
 from speck.core.job import Job
 from speck.core.runtime import JobState
 from speck.errors import BinderError, InvalidInput, OutcomeUnknown, Rejected
@@ -27,7 +28,7 @@ from speck.link.hub import Hub
 from speck.link.upgrade import Upgradability, upgradability, upgrade
 from speck.testing import attempt_of
 from speck.testing.waiting import eventually
-from testbed.benches.agents import LinkBench, link_bench
+from testbed.benches.agents import LinkBench, joining_server, link_bench
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.servers.base import REFUSING_PORT
@@ -71,12 +72,13 @@ class Installed:
         described = SiteFile(site=SITE, coordinator=url, token=Secret(f"file:{token}"), upgrade=upgrade)
         write_site_file(self.agent, described)
 
-    def program(self, text: str, url: str = "ws://127.0.0.1:1") -> None:
+    def program(self, text: str, url: str = "ws://127.0.0.1:1", *, described: bool = True) -> None:
         """Have the site's file name a program, which notes how it was called."""
         path = self.directory / "upgrade-agent"
         path.write_text(f"#!/bin/sh\necho $SPECK_VERSION $SITE_PASSWORD >>{self.calls}\n{text}\n")
         path.chmod(0o755)
-        self.describe(url, str(path))
+        if described:
+            self.describe(url, str(path))
 
     def installing(self, version: str, more: str = "") -> str:
         """The lines of a program that installs a version."""
@@ -268,6 +270,26 @@ def _upgrade(hub: Hub, failures: list[BaseException]) -> None:
         upgrade(hub, "A", NEW)
     except BinderError as error:
         failures.append(error)
+
+
+def test_a_coordinator_upgrades_an_agent_and_names_one_that_fails(
+    installed: Installed, tmp_path: Path
+) -> None:
+    installed.program(installed.installing(NEW))
+    with joining_server(tmp_path / "server", double_kinds(World()), Inventory({"A": SITE})) as server:
+        join(server.enrolment.invite("A").code, server.address, installed.agent)  # the program stays
+        upgrades = server.services.upgrades
+        with agent_process(installed, server.hub, OLD):
+            for version, error in ((NEW, ""), ("3.0", "wave 1 of 1: site 'A': ")):
+                upgrades.version = version
+                upgrades.begin(upgrades.plan((), (), 0.05))
+                found = eventually(upgrades.last().to_dict, lambda each: each["state"] != "running", PATIENCE)
+                assert found["error"].startswith(error)
+                assert found["state"] == ("failed" if error else "succeeded")
+                assert found["sites"][0]["version"] == (NEW if error else OLD)
+                installed.program("exit 3", described=False)
+            assert "ended with exit code 3" in found["error"]
+            await_version(server.hub, NEW)
 
 
 def test_an_agent_of_an_earlier_version_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
