@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from subprocess import PIPE
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from testbed.servers.forked import Forked
+from testbed.servers.forked import Forked, fork_server
 from testbed.servers.served_process import served
+from tests.fixtures.process import pytest_collection_finish
 
 NOWHERE = ["--server", "http://127.0.0.1:9"]
 
@@ -71,3 +76,33 @@ def test_a_process_keeps_no_pipe_of_another_open(tmp_path: Path) -> None:
         assert str(tmp_path / "one") in str(out)
         assert err == ""
         assert two.process.poll() is None
+
+
+@pytest.mark.parametrize(("mode", "starts"), [("fork", 1), (None, 0)])
+def test_the_server_is_started_before_workers_are_forked(
+    monkeypatch: pytest.MonkeyPatch, mode: str | None, starts: int
+) -> None:
+    started: list[None] = []
+    monkeypatch.setattr("testbed.servers.forked.fork_server", lambda: started.append(None))
+    session: Any = SimpleNamespace(config=SimpleNamespace(option=SimpleNamespace(parallel_mode=mode)))
+    pytest_collection_finish(session)
+    assert len(started) == starts
+
+
+def test_workers_share_the_server() -> None:
+    fork_server()
+    workers = [multiprocessing.get_context("fork").Process(target=use_the_server) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    use_the_server()  # which has not ended with them
+
+
+def use_the_server() -> None:
+    """Run a command in a process that the server of the parent forks."""
+    assert fork_server.cache_info().currsize == 1
+    with Forked("speck.cli", ["--version"], env=os.environ, stdout=PIPE) as forked:
+        out, _ = forked.communicate(60)
+    assert (forked.returncode, out) == (0, f"speck, version {version('speck')}\n")

@@ -67,7 +67,7 @@ class Forked:
         }
         with _ONE_AT_A_TIME:
             given = [0 if stdin is None else stdin, out, err, reported]
-            socket.send_fds(_server(), [json.dumps(request).encode()], given)
+            socket.send_fds(fork_server(), [json.dumps(request).encode()], given)
         for target, descriptor in ((stdout, out), (stderr, err), (PIPE, reported)):
             if target == PIPE:
                 os.close(descriptor)
@@ -148,8 +148,11 @@ def _readable(descriptor: int, timeout: float | None) -> bool:
 
 
 @functools.cache
-def _server() -> socket.socket:
-    """The server of this process of tests; it ends with it."""
+def fork_server() -> socket.socket:
+    """The socket of the fork server, which starts at the first call and ends with this process.
+
+    Processes that are forked from this one afterwards share the server: a request is one message.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "testbed.servers.fork_server", str(theirs.fileno())]
     server = subprocess.Popen(
