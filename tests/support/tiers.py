@@ -108,8 +108,7 @@ def pytest_collection_finish() -> None:
 
     Afterwards it runs rarely: its default, every 700 objects, takes a twentieth of the time of the tests.
     """
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # with the little garbage there is: to find it takes most of a second
     gc.set_threshold(100_000, 50, 50)
     gc.enable()
 
