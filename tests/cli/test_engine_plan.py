@@ -255,38 +255,36 @@ def test_jobs_without_a_plan_are_named(running: RestServer, speck: Speck) -> Non
 # -- options that do not go together
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fault"),
-    [
-        ((), "expected one FILE, --engine JOB or --features: none was given"),
-        (("a.yaml", "b.yaml"), "expected one FILE, --engine JOB or --features: 2 were given"),
-        (("nowhere.yaml",), "File 'nowhere.yaml' does not exist"),
-        (
-            ("a.yaml", "--format", "dot"),
-            "--format is for --engine and --features (expected --json for a file)",
-        ),
-        (("--engine", "a", "a.yaml"), "--engine a takes no file ('a.yaml' was given)"),
-        (("--engine", "a", "--features"), "--engine and --features exclude each other"),
-        (("--engine", "a", "--format", "csv"), "--engine has no format csv (expected json, graphml, dot)"),
-        (("--engine", "a", "--json", "--format", "dot"), "--json and --format dot exclude each other"),
-        (("--engine", "a", "-o", "x.svg", "--json"), "--output draws a picture"),
-        (("--engine", "a", "--unfold"), "--unfold is for a FILE, not for --engine"),
-        (("--engine", "a", "--set", "A=1"), "--set is for a FILE, not for --engine"),
-        (("--features", "--env", "setup.cfg"), "--env is for a FILE, not for --features"),
-        (("--features", "--format", "graphml"), "--features has no format graphml (expected json, csv)"),
-        (("--features", "-o", "x.svg"), "--output draws a graph: --features prints a table"),
-        (("--features", "--unfold"), "--unfold is for a FILE, not for --features"),
-        (("--engine", "a", "-o", "x.gif"), "picture 'x.gif' has an unknown suffix"),
-        (("--engine", "a", "--format", "xml"), "'xml' is not one of"),
-    ],
-)
-def test_options_that_exclude_each_other(
-    running: RestServer, speck: Speck, arguments: tuple[str, ...], fault: str
-) -> None:
-    shown = speck("graph", *arguments)
-    assert shown.code == 1
-    assert fault in shown.err
-    assert shown.out == "" or "--json" in arguments
+EXCLUSIVE: list[tuple[tuple[str, ...], str]] = [
+    ((), "expected one FILE, --engine JOB or --features: none was given"),
+    (("a.yaml", "b.yaml"), "expected one FILE, --engine JOB or --features: 2 were given"),
+    (("nowhere.yaml",), "File 'nowhere.yaml' does not exist"),
+    (
+        ("a.yaml", "--format", "dot"),
+        "--format is for --engine and --features (expected --json for a file)",
+    ),
+    (("--engine", "a", "a.yaml"), "--engine a takes no file ('a.yaml' was given)"),
+    (("--engine", "a", "--features"), "--engine and --features exclude each other"),
+    (("--engine", "a", "--format", "csv"), "--engine has no format csv (expected json, graphml, dot)"),
+    (("--engine", "a", "--json", "--format", "dot"), "--json and --format dot exclude each other"),
+    (("--engine", "a", "-o", "x.svg", "--json"), "--output draws a picture"),
+    (("--engine", "a", "--unfold"), "--unfold is for a FILE, not for --engine"),
+    (("--engine", "a", "--set", "A=1"), "--set is for a FILE, not for --engine"),
+    (("--features", "--env", "setup.cfg"), "--env is for a FILE, not for --features"),
+    (("--features", "--format", "graphml"), "--features has no format graphml (expected json, csv)"),
+    (("--features", "-o", "x.svg"), "--output draws a graph: --features prints a table"),
+    (("--features", "--unfold"), "--unfold is for a FILE, not for --features"),
+    (("--engine", "a", "-o", "x.gif"), "picture 'x.gif' has an unknown suffix"),
+    (("--engine", "a", "--format", "xml"), "'xml' is not one of"),
+]
+
+
+def test_options_that_exclude_each_other(running: RestServer, speck: Speck) -> None:
+    for arguments, fault in EXCLUSIVE:
+        shown = speck("graph", *arguments)
+        assert shown.code == 1
+        assert fault in shown.err
+        assert shown.out == "" or "--json" in arguments
 
 
 def test_operators_of_one_name_are_numbered() -> None:

@@ -173,25 +173,25 @@ def test_wishes_of_a_request(speck: Speck, cloudy: str) -> None:
     assert places["clean-b"]["to"] in ("C", "D")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (("--pin", "clean-aa"), "there is no job 'clean-aa' (did you mean 'clean-a'"),
-        (("--policy", "amnsi"), "there is no placement policy 'amnsi' (did you mean 'amnis'?"),
-        (
-            ("--site-constraints", "clean-a=E"),
-            "job 'clean-a': site 'E' is not one of its sites (expected one of",
-        ),
-        (
-            ("--site-constraints", "clean-a"),
-            "'clean-a' is not a constraint (expected JOB=SITE or JOB=SITE,SITE)",
-        ),
-    ],
-)
-def test_mistakes_are_named(speck: Speck, cloudy: str, arguments: tuple[str, ...], error: str) -> None:
-    said = speck("place", cloudy, *arguments)
-    assert said.code == 1
-    assert error in said.err
+MISTAKES: list[tuple[tuple[str, ...], str]] = [
+    (("--pin", "clean-aa"), "there is no job 'clean-aa' (did you mean 'clean-a'"),
+    (("--policy", "amnsi"), "there is no placement policy 'amnsi' (did you mean 'amnis'?"),
+    (
+        ("--site-constraints", "clean-a=E"),
+        "job 'clean-a': site 'E' is not one of its sites (expected one of",
+    ),
+    (
+        ("--site-constraints", "clean-a"),
+        "'clean-a' is not a constraint (expected JOB=SITE or JOB=SITE,SITE)",
+    ),
+]
+
+
+def test_mistakes_are_named(speck: Speck, cloudy: str) -> None:
+    for arguments, error in MISTAKES:
+        said = speck("place", cloudy, *arguments)
+        assert said.code == 1
+        assert error in said.err
 
 
 @pytest.mark.slow("computes a placement by each policy")

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 import requests
 
 from speck.core.inventory import Inventory, Uplink
@@ -180,41 +179,41 @@ def test_every_fault_is_told_at_once_and_nothing_is_touched(rest: RestServer) ->
     assert get(rest, "/compositions") == []
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/jobs/none", 404),
-        ("DELETE", "/jobs/none", 404),
-        ("GET", "/compositions/none", 404),
-        ("DELETE", "/compositions/none", 404),
-        ("GET", "/compositions/none/revisions", 404),
-        ("GET", "/compositions/none/revisions/1", 404),
-        ("GET", "/compositions/none/revisions/0x1", 404),
-        ("GET", "/compositions/none/revisions/99999999999999999999999", 404),
-        ("GET", "/compositions/none/diff", 404),
-        ("GET", "/compositions/none/diff?before=-1", 422),
-        ("POST", "/compositions/none/rollback", 404),
-        ("POST", "/compositions/none/rollback?revision=0", 422),
-        ("POST", "/compositions/none/rollback?author=a%1b", 422),
-        ("GET", "/events?since=nan", 422),
-        ("GET", "/operations/none", 404),
-        ("GET", "/operations/none/events", 404),
-        ("POST", "/adoptions?name=none", 404),
-        ("POST", "/adoptions?job=a&name=.", 422),
-        ("DELETE", "/left-behind", 422),
-        ("DELETE", "/left-behind?place=nowhere", 422),
-        ("GET", "/nowhere", 404),
-        ("PUT", "/jobs", 405),
-        ("GET", "/events?limit=0", 422),
-        ("POST", "/compositions?wait=soon", 422),
-    ],
-)
-def test_errors_are_problems(rest: RestServer, method: str, path: str, status: int) -> None:
-    answer = requests.request(method, rest.url + path, timeout=30)
-    assert answer.status_code == status
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    assert answer.json()["status"] == status
-    assert answer.json()["detail"]
+ERRORS: list[tuple[str, str, int]] = [
+    ("GET", "/jobs/none", 404),
+    ("DELETE", "/jobs/none", 404),
+    ("GET", "/compositions/none", 404),
+    ("DELETE", "/compositions/none", 404),
+    ("GET", "/compositions/none/revisions", 404),
+    ("GET", "/compositions/none/revisions/1", 404),
+    ("GET", "/compositions/none/revisions/0x1", 404),
+    ("GET", "/compositions/none/revisions/99999999999999999999999", 404),
+    ("GET", "/compositions/none/diff", 404),
+    ("GET", "/compositions/none/diff?before=-1", 422),
+    ("POST", "/compositions/none/rollback", 404),
+    ("POST", "/compositions/none/rollback?revision=0", 422),
+    ("POST", "/compositions/none/rollback?author=a%1b", 422),
+    ("GET", "/events?since=nan", 422),
+    ("GET", "/operations/none", 404),
+    ("GET", "/operations/none/events", 404),
+    ("POST", "/adoptions?name=none", 404),
+    ("POST", "/adoptions?job=a&name=.", 422),
+    ("DELETE", "/left-behind", 422),
+    ("DELETE", "/left-behind?place=nowhere", 422),
+    ("GET", "/nowhere", 404),
+    ("PUT", "/jobs", 405),
+    ("GET", "/events?limit=0", 422),
+    ("POST", "/compositions?wait=soon", 422),
+]
+
+
+def test_errors_are_problems(rest: RestServer) -> None:
+    for method, path, status in ERRORS:
+        answer = requests.request(method, rest.url + path, timeout=30)
+        assert answer.status_code == status, (method, path)
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        assert answer.json()["status"] == status
+        assert answer.json()["detail"]
 
 
 def test_stale_base_revision_names_the_last_one(rest: RestServer) -> None:
