@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
@@ -38,6 +39,11 @@ _ATTRIBUTES = {
 }
 _PARSERS = frozenset(("parse_args", "parse_known_args"))
 
+# The faults by name, function and digest of a source ("": none). Each plan checks all jobs again, and to find
+# what a function reaches takes half of the time of a check.
+_faults: dict[tuple[str, str, bytes], str] = {}
+_MOST_FAULTS = 4096
+
 
 def check_job(path: Path, entry_class: str) -> str | None:
     """The fault of a file that a user gives for a job: that of :func:`check_code`, or of a script.
@@ -66,6 +72,17 @@ def script_fault(where: str, source: bytes, entry: str) -> str | None:
 
     Raises :class:`~binders.common.python_source.BadSource`.
     """
+    key = where, entry, sha256(source).digest()
+    fault = _faults.get(key)
+    if fault is None:
+        fault = _script_fault(where, source, entry) or ""
+        if len(_faults) >= _MOST_FAULTS:
+            _faults.clear()
+        _faults[key] = fault
+    return fault or None
+
+
+def _script_fault(where: str, source: bytes, entry: str) -> str | None:
     statements = reached_statements(source, entry, where)
     functions = [each for each in statements if isinstance(each, _Function) and each.name == entry]
     found = dict[str, tuple[int, str]]()

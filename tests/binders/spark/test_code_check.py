@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import sys
 import tracemalloc
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from binders.common.python_reach import reached_statements
 from binders.common.python_source import MAX_BYTES, parsed
 from binders.flink import FLINK
 from binders.flink.submission.code_check import parameters as flink_parameters
 from binders.spark import CONNECT, STANDALONE, parameters
+from binders.spark.query import script_check
 from binders.spark.query.code_check import check_code, mentions_python_functions
 from speck.binder import Parameter
 from speck.core.job import Scalar
@@ -389,3 +392,28 @@ def test_a_job_is_no_script(tmp_path: Path, job: str) -> None:
 def test_a_script_that_was_accepted_before_is_started_again(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPTS["a debug query in a helper"][0])
     assert check_code(tmp_path / "script.py", "run") is None
+
+
+def test_a_file_is_searched_for_a_script_once_for_each_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[tuple[str, str]] = []
+
+    def reached(source: bytes, entry: str, where: str) -> list[ast.stmt]:
+        searched.append((entry, where))
+        return reached_statements(source, entry, where)
+
+    monkeypatch.setattr(script_check, "reached_statements", reached)
+    job = f"# {tmp_path}\ndef run(messages):\n    return messages\n"  # of no other test
+    file = tmp_path / "job.py"
+    for text, fault in 2 * [
+        (job, None),
+        (f"{job}\nrun(1).writeStream\n", "line 5: writeStream starts a query"),
+    ]:
+        file.write_text(text)
+        said = CONNECT.check_code(file, "run")
+        assert said == fault or (fault is not None and fault in str(said))
+    assert searched == [("run", "job.py")] * 2
+    (tmp_path / "other.py").write_text(job)
+    assert CONNECT.check_code(tmp_path / "other.py", "run") is None
+    assert searched[2:] == [("run", "other.py")]  # whose name would be in the fault
