@@ -267,6 +267,7 @@ class Rig:
         self.flink = FlinkServer(directory / "flink")
         self.standalone = LooseCluster(directory / "standalone")  # started by the trial that wants it
         self._stack = ExitStack()
+        self._applied: dict[str, str] = {}
         self._loads = 0
 
     def __enter__(self) -> Self:
@@ -336,8 +337,9 @@ class Rig:
         self, text: str = "", name: str = "chains", leave_behind: Sequence[str] = (), *, give_up: bool = False
     ) -> Operation:
         """Apply a composition (the two chains); raises :class:`RuntimeError` when that fails."""
+        self._applied[name] = text = text or self.composition()
         loaded = load_composition(
-            text or self.composition(),
+            text,
             inventory=self.coordinator.inventory,
             registry=installed(),
             root=ROOT,
@@ -350,8 +352,14 @@ class Rig:
             raise RuntimeError(f"the apply failed: {operation.to_dict()}")
         return operation
 
+    def apply_again(self) -> None:
+        """Apply all compositions as they were applied last; raises as :meth:`apply`."""
+        for name, text in list(self._applied.items()):
+            self.apply(text, name)
+
     def delete(self, composition: str) -> None:
         """Delete a composition; raises :class:`RuntimeError` when that fails."""
+        self._applied.pop(composition, None)
         operation = user.delete_composition(self.coordinator, composition)
         if not operation.wait(PATIENCE) or operation.state != "succeeded":
             raise RuntimeError(f"the deletion failed: {operation.to_dict()}")
@@ -394,7 +402,7 @@ class Rig:
         """Wait until all that was sent has arrived, or nothing has for so long (s).
 
         While a rig is not ``settled``, as some messages are still to be read, that is :data:`PATIENCE`.
-        After some silence, what is applied is applied again, once.
+        After some silence, what is applied is applied again, once, and its copies get the same time.
         """
         missing, since, again = len(load.texts), time.monotonic(), False
         while missing and (
@@ -402,7 +410,8 @@ class Rig:
         ):
             if silent > _GIVEN_UP and not again:
                 again = True
-                self.apply()
+                self.apply_again()
+                since = time.monotonic()
             time.sleep(0.2)
             now = self.counts.account(load.texts).lost
             if now != missing:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +14,7 @@ from testbed import ROOT
 from testbed.faults import faults, logs
 from testbed.faults.kinds import KINDS, Result
 from testbed.faults.mixed import A, B, Form, account
-from testbed.faults.rig import Account
+from testbed.faults.rig import Account, Rig
 from testbed.faults.round_log import RoundLog
 
 DYING = replace(B, dies=100)
@@ -96,6 +98,38 @@ def test_trials_continue_where_their_log_ends(tmp_path: Path, monkeypatch: pytes
     late = trials(3)
     late.end = 0.0
     assert late.measure(["update", "power_twice"]) == found
+
+
+class SilentRig(Rig):
+    """A rig without servers, by a clock of its own; the text arrives so long (s) after an apply has ended."""
+
+    def __init__(self, start: float) -> None:  # nor does it take the ports of servers
+        self.now, self.arrival, self.start, self.applied = 0.0, inf, start, 0
+        self.counts = self  # type: ignore[assignment]
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def account(self, sent: list[str]) -> Account:
+        return Account(len(sent), int(self.now < self.arrival), 0)
+
+    def apply_again(self) -> None:
+        self.now += 100
+        self.arrival, self.applied = self.now + self.start, self.applied + 1
+
+
+@pytest.mark.parametrize(("start", "lost"), [(0.1, 0), (30, 0), (70, 1)])
+def test_a_copy_that_is_applied_again_has_the_patience_of_the_first(
+    start: float, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, load = SilentRig(start), SimpleNamespace(texts=["t-1"])
+    monkeypatch.setattr("testbed.faults.rig.time", rig)
+    rig.await_arrivals(load, 60.0)  # type: ignore[arg-type]
+    assert rig.account(load.texts).lost == lost
+    assert rig.applied == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
