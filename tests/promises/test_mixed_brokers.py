@@ -5,6 +5,7 @@ And a job at a Kafka that comes back without the end of a log.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -56,6 +57,7 @@ OVER_MQTT = JOBS.replace("_broker: C", "_broker: A").replace(
 )
 WORDS = [f"w{number % 7}" for number in range(50)]
 CUT = 4096  # bytes of the end of a log
+AGAIN_WITHOUT = r"does not have (\d+) messages of the uncommitted batch \[0, (\d+)\)"
 
 
 @contextmanager
@@ -135,9 +137,19 @@ class Deployment:
         """The operation of an apply, ended."""
         return ended(self.begin(text))
 
+    def apply_until_it_succeeds(self, text: str) -> None:
+        """Apply again while an engine that was killed starts."""
+        eventually(lambda: self.apply(text).state, lambda state: state == "succeeded", 900)
+
     def await_counted(self, messages: int) -> None:
         """Wait until more than so many messages were counted."""
         eventually(lambda: counts(self.friend).total(), lambda total: total > messages, PATIENCE)
+
+    @staticmethod
+    def await_begun(operation: Operation, name: str) -> None:
+        """Wait until an operation works on a job, or has ended."""
+        action = operation.actions[name]
+        eventually(lambda: (action.started, operation.ended), any, PATIENCE)
 
     def assert_counted(self, sent: Counter[str], since: int = 0) -> None:
         """Each word is counted as often as it was sent, no more and no less."""
@@ -207,6 +219,27 @@ def test_a_job_that_reads_again_writes_under_new_names_and_counts_anew(deployed:
     assert deployed.apply(BOTH_AGAIN).state == "succeeded"
     deployed.flink.kill_task_manager()
     deployed.assert_counted(written, since)
+
+
+@pytest.mark.timeout(1800)  # s; engines start six times
+@trial("test_every_message_is_counted_once_whatever_is_killed")
+def test_sources_change_while_engines_have_messages_that_they_have_not_committed(
+    deployed: Deployment,
+) -> None:
+    """Both engines are killed before each change, and one of them while the change is carried out."""
+    with sending(deployed.friend) as sent:
+        deployed.await_counted(500)
+        for text, name in ((OVER_MQTT, "count"), (JOBS, "gather")):
+            deployed.flink.kill_task_manager()  # a checkpoint that was not complete
+            deployed.spark.kill()  # a batch that was not committed
+            deployed.spark.start()
+            operation = deployed.begin(text)
+            deployed.await_begun(operation, name)
+            deployed.flink.kill_task_manager()
+            if ended(operation).state != "succeeded":  # an engine or a broker gave no answer meanwhile
+                deployed.apply_until_it_succeeds(text)
+            deployed.await_counted(counts(deployed.friend).total() + 500)
+    deployed.assert_counted(sent)
 
 
 @trial("test_every_message_is_counted_once_whatever_is_killed")
@@ -279,5 +312,43 @@ jobs:
                     kafka.publish("raw", [each.encode() for each in others])
                     assert kafka.end("raw") > end
                 await_received(friend, others)
+        finally:
+            friend.close()
+
+
+@trial("AgainTest")
+def test_a_batch_that_is_run_again_leaves_out_what_its_broker_has_lost(
+    damaged: KafkaMiddle, tmp_path: Path
+) -> None:
+    """Spark and the broker are killed in the midst of a batch, and the broker loses its last messages."""
+    kafka = damaged
+    with MosquittoServer(tmp_path / "mosquitto") as broker, SparkServer(tmp_path / "spark") as spark:
+        engine = Engine(spe_address=spark.address, checkpoint_dir=str(tmp_path / "checkpoints"))
+        site = Site(name="C", engines=(engine,), broker_address=kafka.address)
+        text = f"""
+jobs:
+- {{job_name: slow, site: C, source_topic: raw, sink_broker: '{broker.address}', sink_topic: out/raw,
+   job_path: testbed/programs/spark/multiplied.py, entry_class: slow}}
+"""
+        friend = MqttFriend(broker.port)
+        try:
+            with coordinator_on(tmp_path, {"C": site}) as begin:
+                assert ended(begin(text)).state == "succeeded"
+                former = [f"former {number:{CUT}}" for number in range(400)]
+                kafka.publish("raw", [each.encode() for each in former])
+                eventually(lambda: len(friend.received), lambda count: count > 0, PATIENCE)
+                spark.kill()
+                kafka.kill()
+                kafka.cut("raw", 300 * CUT)  # some of the batch are left
+                kafka.start()
+                left = kafka.end("raw")
+                spark.start()
+                operation = ended(begin(text))
+                assert operation.state == "succeeded", operation.to_dict()
+                others = [f"other {number}" for number in range(200)]
+                kafka.publish("raw", [each.encode() for each in others])
+                await_received(friend, former[:left] + others)
+                (lost, end), *_ = re.findall(AGAIN_WITHOUT, spark.log)
+                assert left + int(lost) == int(end)
         finally:
             friend.close()
