@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from binders.kafka.client import Connected
 from binders.kafka.control_log import describe
+from binders.kafka.epochs import EpochOf, epoch_ends, kept_offset
 from speck.binder import Backlog, CountFrom
 from speck.core.start import EARLIEST, LATEST, start_millis
 
@@ -74,7 +75,10 @@ def count_from(begin: Mapping[int, int], end: Mapping[int, int], at: Mapping[int
 
 
 def places(connected: Connected, groups: Iterable[str]) -> dict[tuple[str, str], Place]:
-    """The places of groups, by group and topic, as far as they have any."""
+    """The places of groups, by group and topic, as far as they have any.
+
+    One whose records the broker has lost is where the log has changed, as the reader will continue there.
+    """
     specs: dict[str, None] = dict.fromkeys(groups)
     found = connected.admin.list_group_offsets(specs) if specs else {}
     commits: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
@@ -82,7 +86,10 @@ def places(connected: Connected, groups: Iterable[str]) -> dict[tuple[str, str],
         for part, at in of_group.items():
             if at.offset >= 0:
                 commits[group, part.topic][part.partition] = at
-    return {key: _place(of_topic) for key, of_topic in commits.items()}
+    ends = epoch_ends(
+        connected, {_epoch(topic, *each) for (_, topic), at in commits.items() for each in at.items()}
+    )
+    return {(group, topic): _place(topic, at, ends) for (group, topic), at in commits.items()}
 
 
 def place(connected: Connected, group: str, topic: str) -> Place | None:
@@ -175,10 +182,14 @@ def _offsets(
     return found
 
 
-def _place(commits: Mapping[int, Any]) -> Place:
+def _epoch(topic: str, partition: int, commit: Any) -> EpochOf:
+    return EpochOf(topic, partition, -1 if commit.leader_epoch is None else commit.leader_epoch)
+
+
+def _place(topic: str, commits: Mapping[int, Any], ends: Mapping[EpochOf, int]) -> Place:
     metadata = [_parsed(each.metadata) for each in commits.values()]
     return Place(
-        {part: each.offset for part, each in commits.items()},
+        {part: kept_offset(at.offset, ends.get(_epoch(topic, part, at))) for part, at in commits.items()},
         min(metadata, key=lambda each: each.get("attempt", -1)),
     )
 

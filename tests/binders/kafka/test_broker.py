@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +18,9 @@ from speck.binder import Backlog, BrokerBinder, CountFrom
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput, Rejected, Unreachable
 from speck.testing.brokers import BrokerContract
-from speck.testing.waiting import eventually
+from speck.testing.waiting import PATIENCE, eventually
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
+from testbed.faults.middle import KafkaMiddle
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.kafka import KafkaServer
 
@@ -111,16 +113,22 @@ class TestContract(BrokerContract):
 
 
 def committed(
-    kafka: KafkaServer, session: str, topic: str, offset: int, metadata: str, partition: int = 0
+    kafka: KafkaServer,
+    session: str,
+    topic: str,
+    offset: int,
+    metadata: str,
+    partition: int = 0,
+    epoch: int | None = None,
 ) -> None:
-    """Commit a place as the reader of a session does."""
+    """Commit a place as the reader of a session does, with the leader epoch of the record before it."""
     from kafka import TopicPartition
     from kafka.structs import OffsetAndMetadata
 
     admin = kafka.admin()
     try:
         admin.alter_group_offsets(
-            session, {TopicPartition(topic, partition): OffsetAndMetadata(offset, metadata, None)}
+            session, {TopicPartition(topic, partition): OffsetAndMetadata(offset, metadata, epoch)}
         )
     finally:
         admin.close()
@@ -271,6 +279,41 @@ def test_a_marker_is_reached_though_more_has_come_since(cleared: KafkaServer, op
     cleared.publish("in", [b"2"])
     committed(cleared, SESSION, "in", 1, '{"attempt": 1, "messages": 1}')
     assert broker.drained(SESSION, "marker", 0.1)
+
+
+def test_messages_with_the_offsets_of_lost_ones_wait(
+    kafka: KafkaServer, opened: Opened, tmp_path: Path
+) -> None:
+    """A broker loses the end of a log that was read, and gives its offsets to others: they are unread."""
+    del kafka  # without which the test is skipped
+    with KafkaMiddle(tmp_path) as own:
+
+        def read_all() -> None:
+            last, read = own.records("in")[-1], '{"attempt": 1, "messages": 1}'
+            committed(own, SESSION, "in", last.offset + 1, read, epoch=last.leader_epoch)
+
+        broker = opened(own.address, PATIENCE)  # a fresh broker makes the topic of places first
+        broker.ensure_session(SESSION, "in")
+        broker.fence(SESSION, 1)
+        for number in range(10):  # a batch of the log each
+            own.publish("in", [b"%d" % number])
+        read_all()
+        own.kill()
+        own.start()  # another leader epoch alone says nothing
+        assert broker.waiting(SESSION) == 0
+        assert broker.drained(SESSION, "before", 0.1)
+        own.kill()
+        own.cut("in", 200)
+        own.start()
+        left = own.end("in")
+        assert 0 < left < 9
+        assert broker.waiting(SESSION) == 0
+        own.publish("in", [b"other"] * (9 - left))  # the end stays before the place of the reader
+        assert broker.waiting(SESSION) == broker.behind([SESSION])[SESSION].messages == 9 - left
+        assert not broker.drained(SESSION, "marker", 0.1)
+        read_all()
+        assert broker.drained(SESSION, "marker", 0.1)
+        assert broker.waiting(SESSION) == 0
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning(cleared: KafkaServer, opened: Opened) -> None:

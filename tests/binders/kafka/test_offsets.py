@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import NamedTuple
+
 import pytest
 
 from binders.kafka.ages import oldest
+from binders.kafka.epochs import EpochOf, former_epochs, kept_offset
 from binders.kafka.limits import cluster_complaints, limits, topic_complaints
-from binders.kafka.offsets import Stretch, unread_of
+from binders.kafka.offsets import Stretch, places, unread_of
 from speck.binder import Backlog
+
+
+class Part(NamedTuple):
+    """A partition, as the client names it."""
+
+    topic: str
+    partition: int
+
+
+class Commit(NamedTuple):
+    """A place of a group, as the client returns it."""
+
+    offset: int
+    leader_epoch: int | None
+    metadata: str = "{}"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +59,50 @@ def test_the_backlog_is_what_lies_between_the_place_and_the_end(
 def test_each_partition_with_messages_has_its_stretch() -> None:
     found = unread_of("in", {0: 7, 1: 0, 2: 0}, {0: 10, 1: 5, 2: 4}, {0: 4, 1: 2, 2: 4})
     assert found.stretches == {Stretch("in", 0, 7, 10), Stretch("in", 1, 2, 5)}
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [(None, 8), (-1, 8), (9, 8), (8, 8), (5, 5), (0, 0)],
+)
+def test_a_place_is_not_behind_the_end_of_its_epoch(end: int | None, expected: int) -> None:
+    assert kept_offset(8, end) == expected
+
+
+def described(topic: str, *epochs: int, error: int = 0) -> dict[str, object]:
+    parts = [
+        {"partition_index": number, "leader_epoch": epoch, "leader_id": 3}
+        for number, epoch in enumerate(epochs)
+    ]
+    return {"name": topic, "error_code": error, "partitions": parts}
+
+
+def test_only_an_epoch_before_that_of_the_leader_may_have_lost_its_end() -> None:
+    known = [described("in", 6, 7), described("gone", 6, error=3)]
+    former, other = EpochOf("in", 0, 4), EpochOf("in", 1, 0)
+    rest = [EpochOf("in", 0, 6), EpochOf("in", 0, -1), EpochOf("in", 2, 1), EpochOf("gone", 0, 1)]
+    newer = EpochOf("in", 0, 8)  # the description is older than the place
+    assert former_epochs(known, [former, other, newer, *rest]) == {former: 3, other: 3}
+
+
+def test_a_place_whose_records_are_lost_is_where_the_log_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = {
+        "s": {Part("in", 0): Commit(10, 4), Part("in", 1): Commit(10, None), Part("on", 0): Commit(3, 6)}
+    }
+    connected = SimpleNamespace(admin=SimpleNamespace(list_group_offsets=lambda groups: commits))
+    asked: list[EpochOf] = []
+
+    def ends(connected: object, epochs: Iterable[EpochOf]) -> dict[EpochOf, int]:
+        asked.extend(sorted(epochs))
+        return {EpochOf("in", 0, 4): 7}
+
+    monkeypatch.setattr("binders.kafka.offsets.epoch_ends", ends)
+    found = places(connected, ["s"])  # type: ignore[arg-type]
+    assert {key: each.offsets for key, each in found.items()} == {
+        ("s", "in"): {0: 7, 1: 10},
+        ("s", "on"): {0: 3},
+    }
+    assert asked == [EpochOf("in", 0, 4), EpochOf("in", 1, -1), EpochOf("on", 0, 6)]
 
 
 ONE, OTHER = Stretch("in", 0, 7, 10), Stretch("in", 1, 2, 5)
