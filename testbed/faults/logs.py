@@ -68,8 +68,8 @@ def let_retention_pass(rig: Rig) -> None:
 def _await_read(rig: Rig) -> int:
     """Wait until all that was sent is counted and committed; returns the end of the topic."""
     kafka, topic, sent = _kafka(rig), _kafka(rig).topic(1), rig.sending.texts[: rig.sending.sent]
-    await_that(lambda: rig.counts.account(sent).lost, lambda lost: lost == 0)
-    await_that(lambda: _all_read(rig), bool)
+    rig.await_that(lambda: rig.counts.account(sent).lost, lambda lost: lost == 0)
+    rig.await_that(lambda: _all_read(rig), bool)
     return kafka.end(topic)
 
 
@@ -77,6 +77,19 @@ def _all_read(rig: Rig) -> bool:
     """True if all that is in the topic is committed."""
     kafka, topic = _kafka(rig), _kafka(rig).topic(1)
     return set(kafka.places(topic).values()) == {kafka.end(topic)}
+
+
+def cut_read_tail(rig: Rig) -> None:
+    """The broker comes back without the end of a log that was read, and other messages get its offsets."""
+    kafka, topic = _kafka(rig), _kafka(rig).topic(1)
+    with ExitStack() as away:
+        with rig.sending.paused:
+            read = _await_read(rig)
+            away.enter_context(rig.flink.without_task_manager())
+            kafka.kill()
+            kafka.cut(topic, _CUT)
+            kafka.start()
+        await_that(lambda: kafka.end(topic), lambda end: end > read)
 
 
 def cut_tail(rig: Rig) -> None:
@@ -145,6 +158,7 @@ FAULTS: Mapping[str, Callable[[Rig], object]] = {
     "transaction_open": leave_transaction_open,
     "retention_passed": let_retention_pass,
     "tail_cut": cut_tail,
+    "read_tail_cut": cut_read_tail,
     "topic_made_anew": make_topic_anew,
     "address_elsewhere": advertise_elsewhere,
 }

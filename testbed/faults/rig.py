@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -390,11 +390,18 @@ class Rig:
         with self.load(messages, rate) as load:
             load.await_sent(0.4)
             with load.paused:  # on a slow machine all would be sent before the first one arrives
-                await_that(lambda: len(self.counts), lambda count: count > before)
+                self.await_that(lambda: len(self.counts), lambda count: count > before)
             fault(self)
             load.finish()
             self.await_arrivals(load, patience, settled)
             return self.counts.account(load.texts)
+
+    def await_that(self, ask: Callable[[], _T], accept: Callable[[_T], bool]) -> _T:
+        """Wait for what the jobs do, as :func:`await_that`; once, what is applied is applied again."""
+        with suppress(TimeoutError):
+            return await_that(ask, accept, _GIVEN_UP)
+        self.apply_again()
+        return await_that(ask, accept)
 
     def await_arrivals(
         self, load: Load, patience: float = PATIENCE, settled: Callable[[], bool] = lambda: True
