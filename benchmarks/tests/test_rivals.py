@@ -5,23 +5,31 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from benchmarks.micro.rivals import row
+from benchmarks.micro.rivals import Options, Rival, lines, measure, row
 from testbed.faults.rig import await_that
 from testbed.rivals.bare_flink import newest_checkpoint
 from testbed.rivals.brokers import Brokers, KafkaBrokers, MosquittoBrokers, NatsBrokers
 from testbed.rivals.hops import SINK, SOURCE, End, Hop, brokers, ends, side_by_side, through
-from testbed.rivals.pipelines import PahoRelay, Program, filled, install_node_red
+from testbed.rivals.pipelines import KafkaRelay, PahoRelay, Program, filled, install_node_red
 from testbed.rivals.progress import Progress
 from testbed.rivals.trial import Arrivals, tried
 from testbed.rivals.trials import Killed
-from testbed.servers.base import NotInstalled
+from testbed.servers.base import NotInstalled, RealServer
 from testbed.servers.nats import NatsServer, install_nats
+
+
+def asked(
+    kills: int = 0, power: int = 0, uplink: int = 0, jobs: int = 0, deadline: float = float("inf")
+) -> Options:
+    rounds = {"kills": kills, "power": power, "uplink": uplink}
+    return Options(rounds, 100, 1.0, jobs, 10, deadline)
+
 
 HOP = Hop(End("tcp://127.0.0.1:1111", "in"), End("tcp://127.0.0.1:2222", "out"))
 
@@ -44,6 +52,18 @@ def test_a_repetition_with_the_same_stamp_is_one_message_to_a_consumer_that_know
         arrivals.take("run/0", [("speck-seq", stamp), ("key", "k"), ("speck-job", "hop-0")])
     found = arrivals.account(["run/0"])
     assert (found["doubled"], found["doubled_by_stamp"]) == (2, 1)
+
+
+def test_the_longest_way_of_a_message_counts_of_those_that_were_sent_and_arrived() -> None:
+    arrivals = Arrivals(first={"run/probe": 90.0, "run/0": 10.5, "run/1": 14.0})
+    assert arrivals.longest({"run/0": 10.0, "run/1": 11.0, "run/2": 12.0}) == 3.0
+    assert Arrivals().longest({"run/0": 10.0}) == 0.0
+
+
+def test_the_first_arrival_of_a_message_counts() -> None:
+    arrivals = Arrivals(first={"run/0": 10.5})
+    arrivals.take("run/0", [])
+    assert arrivals.first == {"run/0": 10.5}
 
 
 def test_hops_have_topics_of_their_own() -> None:
@@ -137,7 +157,59 @@ def test_a_row_has_the_memory_of_the_broker_where_it_was_read() -> None:
     progress.add("relay", "memory_1", {"mb": 13, "broker_mb": 4})
     progress.add("relay", "memory_8", {"mb": 104})
     found = {"memory_mb_1_jobs": 13, "broker_mb_1_jobs": 4, "memory_mb_8_jobs": 104}
-    assert row("relay", ["kills"], 8, progress) == found
+    progress.add("relay", "kills", {"lost": 0})
+    assert row("relay", asked(jobs=8), progress, {}) == {
+        "kills": {"rounds": 1, "lost": 0},
+        **found,
+        "missing": {"power": "not asked for", "uplink": "not asked for"},
+    }
+
+
+def test_a_row_says_of_each_part_without_a_figure_why() -> None:
+    progress = Progress()
+    progress.add("relay", "kills", {"lost": 2})
+    options = asked(kills=3, power=1, uplink=1, jobs=1)
+    found = row("relay", options, progress, {"power": "failed: no broker", "kills": "failed: no engine"})
+    assert found == {
+        "kills": {"rounds": 1, "lost": 2},
+        "missing": {
+            "kills": "1 of 3: failed: no engine",
+            "power": "0 of 1: failed: no broker",
+            "uplink": "0 of 1: no time was left (--minutes)",
+            "memory_1": "0 of 1: no time was left (--minutes)",
+        },
+    }
+    assert lines("relay", found)[:2] == [
+        "relay, kills: rounds 1, lost 2",
+        "relay, kills missing: 1 of 3: failed: no engine",
+    ]
+
+
+def test_a_part_that_was_not_asked_for_is_named_unless_an_earlier_run_measured_it() -> None:
+    progress = Progress()
+    progress.add("relay", "power", {"lost": 0})
+    found = row("relay", asked(kills=0, power=0, jobs=0), progress, {"kills": "not installed"})
+    assert found == {
+        "power": {"rounds": 1, "lost": 0},
+        "missing": dict.fromkeys(("kills", "uplink", "memory"), "not asked for"),
+    }
+
+
+@pytest.mark.engine
+def test_a_part_that_fails_leaves_the_others_to_be_measured(tmp_path: Path) -> None:
+    def broken(folder: Path, hops: Sequence[Hop]) -> RealServer:
+        raise RuntimeError("no\n  engine")
+
+    rival = Rival(broken)
+    reasons = measure("broken", rival, asked(kills=1, power=1, uplink=0, jobs=1), Progress())
+    assert reasons == dict.fromkeys(("kills", "power", "memory_1"), "failed: RuntimeError: no engine")
+
+
+def test_of_the_longest_times_the_greatest_is_kept() -> None:
+    progress = Progress()
+    for longest in (2.5, 7.5, 1.0):
+        progress.add("relay", "kills", {"longest_s": longest, "lost": 1})
+    assert progress.of("relay", "kills") == {"rounds": 3, "longest_s": 7.5, "lost": 3}
 
 
 def test_sums_are_kept_for_the_next_run(tmp_path: Path) -> None:
@@ -164,6 +236,35 @@ def test_a_relay_that_acknowledges_late_loses_nothing_when_it_is_killed(tmp_path
     with Killed(tmp_path) as trial, PahoRelay(tmp_path / "relay", trial.hops, best=True) as relay:
         found = tried(trial, relay, messages=200, moment=random.Random(1))
     assert (found["messages"] >= 200, found["lost"]) == (True, 0)
+
+
+class _IdleOnce(PahoRelay):
+    """A relay that passes nothing on after its first kill, until it is started again."""
+
+    starts = 0
+
+    def commands(self) -> Sequence[Sequence[str]]:
+        self.starts += 1
+        return [["sleep", "600"]] if self.starts == 2 else super().commands()
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("kept", [True, False])
+def test_messages_that_a_pipeline_keeps_are_told_from_lost_ones(kept: bool, tmp_path: Path) -> None:
+    with Killed(tmp_path) as trial, _IdleOnce(tmp_path / "relay", trial.hops, best=kept) as relay:
+        found = tried(trial, relay, messages=200, moment=random.Random(1))
+    assert relay.starts == 3
+    assert (found["lost"] > 0, found["stuck"] > 0) == (not kept, kept)
+
+
+@pytest.mark.engine
+def test_a_relay_over_kafka_that_commits_late_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
+    with (
+        Killed(tmp_path, brokers=KafkaBrokers()) as trial,
+        KafkaRelay(tmp_path / "relay", trial.hops, best=True) as relay,
+    ):
+        found = tried(trial, relay, messages=200, moment=random.Random(1))
+    assert (found["messages"] >= 200, found["lost"], found["stuck"]) == (True, 0, 0)
 
 
 @pytest.mark.engine

@@ -75,7 +75,7 @@ def filled(command: str, hop: Hop, number: int) -> list[str]:
     return words
 
 
-_RELAY = (
+_PAHO_RELAY = (
     f"{shlex.quote(sys.executable)} -m benchmarks.micro.paho_relay"
     " {source_port} {source_topic} {sink_topic} --to {sink_port}"
 )
@@ -91,7 +91,25 @@ class PahoRelay(Program):
     def __init__(self, directory: Path, hops: Sequence[Hop], *, best: bool = False, mqtt: int = 5) -> None:
         """Prepare it."""
         keep = f" --keep relay-{{number}} --mqtt {mqtt}" if best else ""
-        super().__init__(directory, hops, _RELAY + keep)
+        super().__init__(directory, hops, _PAHO_RELAY + keep)
+
+
+_KAFKA_RELAY = (
+    f"{shlex.quote(sys.executable)} -m benchmarks.micro.kafka_relay {{source_host}}:{{source_port}}"
+    " {source_topic} {sink_topic} --to {sink_host}:{sink_port} --group relay-{number}"
+)
+
+
+class KafkaRelay(Program):
+    """A Python process with kafka-python for each hop (``benchmarks.micro.kafka_relay``).
+
+    ``best``: it commits the place in its topic once the other broker has acknowledged what was before it, and
+    its group does not wait for a member that was killed.
+    """
+
+    def __init__(self, directory: Path, hops: Sequence[Hop], *, best: bool = False) -> None:
+        """Prepare it."""
+        super().__init__(directory, hops, _KAFKA_RELAY + (" --commit-late" if best else ""))
 
 
 class NodeRed(RealServer):

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+_LONGEST = "longest_s"
+
 
 class Progress:
     """Sums by the name of a row and of a part; without a path they are kept in memory only."""
@@ -29,12 +31,17 @@ class Progress:
         """The sums so far; empty at the beginning."""
         return dict(self._sums.get(row, {}).get(part, {}))
 
+    def rounds(self, row: str, part: str) -> int:
+        """The number of rounds so far."""
+        return int(self.of(row, part).get("rounds", 0))
+
     def add(self, row: str, part: str, figures: Mapping[str, float]) -> None:
-        """Add the figures of a round, and count it (``rounds``)."""
+        """Add the figures of a round, and count it (``rounds``); of ``longest_s`` the greatest is kept."""
         sums = self._sums.setdefault(row, {}).setdefault(part, {"rounds": 0})
         sums["rounds"] += 1
         for name, value in figures.items():
-            sums[name] = sums.get(name, 0) + value
+            known = sums.get(name, 0)
+            sums[name] = max(known, value) if name == _LONGEST else known + value
         if self._path is not None:
             new = self._path.with_suffix(".new")
             new.write_text(json.dumps(self._sums, indent=1) + "\n", encoding="utf-8")

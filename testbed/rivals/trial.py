@@ -15,7 +15,8 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psutil
@@ -40,10 +41,12 @@ class Arrivals:
 
     raw: Counter[str] = field(default_factory=Counter)
     stamped: Counter[str] = field(default_factory=Counter)
+    first: dict[str, float] = field(default_factory=dict)  # by text: its first arrival, monotonic clock, s
     _stamps: set[tuple[str, ...]] = field(default_factory=set)
 
     def take(self, text: str, properties: Sequence[tuple[str, str]]) -> None:
         """Count a message; ``properties`` are its user properties, or its headers."""
+        self.first.setdefault(text, time.monotonic())
         self.raw[text] += 1
         stamp = tuple(value for name, value in sorted(properties) if name in _STAMP)
         if not stamp or stamp not in self._stamps:
@@ -61,6 +64,10 @@ class Arrivals:
             "doubled_by_stamp": stamped.doubled,
         }
 
+    def longest(self, sent: Mapping[str, float]) -> float:
+        """The longest time (s) from sending, at the time in ``sent``, to arrival; 0 without arrivals."""
+        return max((at - sent[text] for text, at in dict(self.first).items() if text in sent), default=0.0)
+
 
 def _account(counts: Counter[str], sent: list[str]) -> Account:
     found = Counter({text: counts[text] for text in sent})
@@ -74,22 +81,25 @@ def tried(
     messages: int,
     moment: random.Random | None = None,
     rate: float = RATE,
-) -> dict[str, int]:
+) -> dict[str, float]:
     """Send at least ``messages``, and for as long as the harm lasts; count those that arrive.
 
     Without ``moment`` there is no harm.  The count begins once a message has passed, and ends when all have
-    arrived, or none has for the trial's time.
+    arrived, or none has for the trial's time.  The pipeline is then started again if messages are
+    missing: those that arrive now were ``stuck``, the others are ``lost``.  ``longest_s`` is the longest time
+    that a message took, of those that were not stuck.
     """
     arrivals, run = Arrivals(), uuid.uuid4().hex[:8]
+    sent_at: dict[str, float] = {}
+
+    def text(number: int) -> str:
+        made = f"{run}/{number}"
+        sent_at[made] = time.monotonic()
+        return made
+
     with trial.brokers.receiving(trial.last.address, SINK, arrivals.take):
         _await_passage(trial, pipeline, arrivals, f"{run}/probe")
-        sender = Sender(
-            trial.first.address,
-            SOURCE,
-            rate,
-            lambda number: f"{run}/{number}",
-            connect=trial.brokers.sending,
-        ).start()
+        sender = Sender(trial.first.address, SOURCE, rate, text, connect=trial.brokers.sending).start()
         try:
             await_that(lambda: len(sender.sent), lambda count: count >= messages // 10)
             if moment is not None:
@@ -97,8 +107,21 @@ def tried(
             await_that(lambda: len(sender.sent), lambda count: count >= messages)
         finally:
             sent = sender.stop()
-        _await_quiet(lambda: sum(text in arrivals.raw for text in sent), len(sent), trial.quiet)
-    return arrivals.account(sent)
+
+        def await_arrivals() -> dict[str, int]:
+            _await_quiet(lambda: sum(text in arrivals.raw for text in sent), len(sent), trial.quiet)
+            return arrivals.account(sent)
+
+        counts, longest = await_arrivals(), arrivals.longest(sent_at)
+        stuck = 0
+        if missing := counts["lost"]:
+            pipeline.kill()
+            pipeline.start()
+            with suppress(TimeoutError, RuntimeError):  # one that passes nothing any more has lost them
+                _await_passage(trial, pipeline, arrivals, f"{run}/probe-again")
+            counts["lost"] = await_arrivals()["lost"]
+            stuck = missing - counts["lost"]
+    return {**counts, "stuck": stuck, "longest_s": round(longest, 1)}
 
 
 def _await_passage(trial: Trial, pipeline: RealServer, arrivals: Arrivals, text: str) -> None:

@@ -113,7 +113,7 @@ class UplinkAway(Trial):
     those of a link that comes back with another address.
     """
 
-    patience = 30.0
+    patience = 150.0  # paho waits for up to two minutes between two attempts to connect
 
     def __init__(self, directory: Path, seconds: float, brokers: Brokers = _MOSQUITTO) -> None:
         """Prepare it; ``seconds`` is the time of a round without the uplink."""
