@@ -273,8 +273,8 @@ def test_a_stored_program_is_read_again() -> None:
 
 
 def test_a_program_of_a_later_version_is_refused() -> None:
-    text = program("SELECT town FROM readings").to_json().replace('"version":1', '"version":5')
-    with pytest.raises(ValueError, match="version 5 "):
+    text = program("SELECT town FROM readings").to_json().replace('"version":1', '"version":6')
+    with pytest.raises(ValueError, match="version 6 "):
         Program.from_json(text)
 
 
