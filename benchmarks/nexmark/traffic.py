@@ -29,6 +29,8 @@ _AHEAD = 4000  # messages that may wait for their acknowledgement
 _PUBLISH_QOS_1 = 0x32
 _EXPIRES = 7  # a field of an auction
 _WINDOW_OF_Q7 = 10_000  # ms
+# The fields of a result that are times; of q8 and q11 also the bounds of its window.
+_TIME, _TIMES = (1,), {"q8": (1, 4), "q11": (1, 4, 5)}
 _IDS = 65_000
 SPAN = 10_000  # ms, of the results under one checksum
 _SUMS = 2**53  # whole numbers below it have a JSON number each
@@ -106,9 +108,11 @@ class Results(Reader):
         self._ages.append(now - of)
         if of > self._until:
             self._until, self._reached = of, now
-        kind, moment, rest = payload.split(",", 2)
-        at = int(moment) - self._begin
-        sum_of_row = zlib.crc32(f"{kind},{at},{rest}".encode()) + 1
+        fields = payload.split(",")
+        for each in _TIMES.get(self._query, _TIME):
+            fields[each] = str(int(fields[each]) - self._begin)
+        at = int(fields[1])
+        sum_of_row = zlib.crc32(",".join(fields).encode()) + 1
         self._rows[at // SPAN] = (self._rows[at // SPAN] + sum_of_row) % _SUMS
 
     def taken(self) -> dict[str, dict[str, float]]:

@@ -61,6 +61,17 @@ def test_checksums_depend_on_the_rows_alone_and_not_on_order_or_begin() -> None:
     assert found != sums("q5", 0, "R,1999,7,3", "R,1999,7,3", "R,3999,7,2", "R,10999,8,1")
 
 
+@pytest.mark.parametrize(
+    ("query", "row", "later", "other"),
+    [
+        ("q8", "R,9999,7,Kate,0", "R,29999,7,Kate,20000", "R,29999,7,Kate,10000"),
+        ("q11", "R,9999,7,2,0,10000", "R,29999,7,2,20000,30000", "R,29999,7,2,20000,30001"),
+    ],
+)
+def test_checksums_do_not_depend_on_the_begin_of_windows(query: str, row: str, later: str, other: str) -> None:
+    assert sums(query, 0, row) == sums(query, 20_000, later) != sums(query, 20_000, other)
+
+
 def run(*policies: str, age: float, wan: float, alpha: float, predicted: float) -> dict[str, Any]:
     cores = {"A": 0.2, "B": 0.2, "D": 0.2}
     idle = {"A": 0.02, "B": 0.02, "D": 0.02}
