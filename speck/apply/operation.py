@@ -21,7 +21,7 @@ class Progress:
     """One action.  ``started`` and ``ended`` are Unix times, s.
 
     ``consequence`` was known when it was planned; ``note`` is a remark for the user on an action that was
-    carried out.
+    carried out.  ``wave`` is the wave of a roll-out to which it belongs, such as ``wave 2 of 3``.
     """
 
     job: str
@@ -32,6 +32,7 @@ class Progress:
     error: str = ""
     note: str = ""
     consequence: str = ""
+    wave: str = ""
     started: float | None = None
     ended: float | None = None
 
@@ -149,6 +150,12 @@ class Operation:
         with self._changed:
             progress = self.actions[job]
             progress.note = "; ".join(filter(None, [progress.note, text]))
+            self._notify()
+
+    def assign(self, job: str, wave: str) -> None:
+        """Name the wave of a job."""
+        with self._changed:
+            self.actions[job].wave = wave
             self._notify()
 
     def roll_out(self, wave: int, waits: str = "") -> None:

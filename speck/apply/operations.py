@@ -199,7 +199,7 @@ class Operations:
             changed = {each.job.job_name for each in planned.plan.actions if not isinstance(each, Keep)}
             for number, wave in enumerate(planned.waves, 1):
                 for job in changed.intersection(wave.jobs):
-                    operation.note(job, f"wave {number} of {len(planned.waves)}")
+                    operation.assign(job, f"wave {number} of {len(planned.waves)}")
             for job, reason in planned.waits.items():
                 operation.finish(job, ActionState.WAITING, reason)
             if planned.resumes is None:

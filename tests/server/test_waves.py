@@ -96,7 +96,10 @@ def test_the_next_wave_begins_when_the_first_has_settled(rest: RestServer) -> No
     shown = rest.client.operation(operation["id"])
     assert (shown["atomic"], shown["waves"], shown["settle"]) == (True, ["s2"], 0.1)
     assert (shown["wave"], shown["waits"]) == (1, "")
-    assert {each["job"]: each["note"] for each in shown["actions"]}["j1"] == "wave 2 of 2"
+    assert {each["job"]: (each["wave"], each["note"]) for each in shown["actions"]}["j1"] == (
+        "wave 2 of 2",
+        "",
+    )
     assert rest.client.job("j1")["rollout"] == "wave 2 of 2"
     assert {each: form for each, form in triggers(rest).items() if each != "j2"} == {
         "j1": "2 seconds",
@@ -174,7 +177,7 @@ def test_a_roll_out_that_was_interrupted_goes_on_with_its_waves(
         found = second.operations.live(operation.id)
         assert found is not None
         assert found.request.waves == ("s1",)
-        assert found.actions["j2"].note == "wave 2 of 2"
+        assert found.actions["j2"].wave == "wave 2 of 2"
         assert settling.wait(60)  # so that nothing but preparations of the second wave may begin
         assert running(world) == {"j1": "3 seconds", "j2": "2 seconds", "j3": "2 seconds"}
 
@@ -192,7 +195,7 @@ def test_a_roll_out_that_was_interrupted_keeps_the_numbers_of_its_waves(tmp_path
     with coordinator(tmp_path, world) as second:
         found = second.operations.live(operation.id)
         assert found is not None
-        assert found.actions["j3"].note == "wave 3 of 3"
+        assert found.actions["j3"].wave == "wave 3 of 3"
         eventually(lambda: (found.wave, found.waits != ""), lambda shown: shown == (2, True), 60)
 
 

@@ -159,7 +159,7 @@ def action_line(action: Data) -> Text:
     text = f"  {action['kind']:<6}  {action['job']}: {action['state']}"
     if action["ended"] is not None and action["started"] is not None:
         text += f" ({action['ended'] - action['started']:.1f} s)"
-    for detail in filter(None, [action["error"], action.get("note")]):
+    for detail in filter(None, [action.get("wave"), action["error"], action.get("note")]):
         text += f"\n          {detail}"
     return Text(text, style=STATES.get(action["state"], ""))
 

@@ -112,7 +112,7 @@ class Queries:
             return {}
         action = operation.actions[name]
         ended = f", {action.state}" if action.ended is not None else ""
-        return {"rollout": f"{action.note or 'no change'}{ended}"}
+        return {"rollout": f"{action.wave or 'no change'}{ended}"}
 
     def curves(self, name: str) -> dict[str, Any]:
         """The rates of a job over the last hour, a point a minute (:mod:`speck.observe.curves`)."""

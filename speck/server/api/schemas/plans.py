@@ -211,6 +211,7 @@ class ProgressSchema(ActionSchema):
     )
     error = text("the error, if any")
     note = text("a remark on an action that succeeded")
+    wave = text("of a roll-out in waves: the wave of the job, such as `wave 2 of 3`")
     started = fields.Float(allow_none=True, metadata=UNIX)
     ended = fields.Float(allow_none=True, metadata=UNIX)
 

@@ -70,7 +70,7 @@ export const ActionList = ({ actions }) => {
             <${Badge} table=${PROGRESS} word=${action.state} />
             <${Badge} table=${VERDICTS} word=${action.kind} />
             <strong>${action.job}</strong>
-            <span class="quiet">${action.reason}${action.started && action.ended ? ` · ${span(action.ended - action.started)}` : ""}</span>
+            <span class="quiet">${[action.wave, action.reason].filter(Boolean).join(" · ")}${action.started && action.ended ? ` · ${span(action.ended - action.started)}` : ""}</span>
           </div>
           ${action.error && html`<p class="notice tone-bad">${action.error}</p>`}
           ${action.note && html`<p class="notice tone-warn">${action.note}</p>`}
