@@ -68,7 +68,9 @@ def test_checksums_depend_on_the_rows_alone_and_not_on_order_or_begin() -> None:
         ("q11", "R,9999,7,2,0,10000", "R,29999,7,2,20000,30000", "R,29999,7,2,20000,30001"),
     ],
 )
-def test_checksums_do_not_depend_on_the_begin_of_windows(query: str, row: str, later: str, other: str) -> None:
+def test_checksums_do_not_depend_on_the_begin_of_windows(
+    query: str, row: str, later: str, other: str
+) -> None:
     assert sums(query, 0, row) == sums(query, 20_000, later) != sums(query, 20_000, other)
 
 
