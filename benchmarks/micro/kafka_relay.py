@@ -1,4 +1,4 @@
-"""Relays with kafka-python: every message of one topic goes on to another, polled and sent in a loop.
+"""A relay with kafka-python, which copies the messages of one topic to another.
 
 ``python -m benchmarks.kafka_relay HOST:PORT FROM TO --group NAME`` runs until SIGTERM.  By default the client
 commits every 5 s what it has polled, whether that was sent or not, and a group without a place begins at the

@@ -43,7 +43,7 @@ class Upgrader:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def upgradable(self) -> Upgradability:
-        """Whether the site's file has a program that can be run, and what became of the last run."""
+        """The fault of the program in the site's file, if any, and the outcome of its last run."""
         return Upgradability(fault=self._program()[1], target=self._target, failure=self._failure)
 
     def upgrade(self, version: str) -> None:

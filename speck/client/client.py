@@ -312,7 +312,7 @@ class Client(Transport):
         return found
 
     def upgrade_of_sites(self) -> dict[str, Any]:
-        """The upgrade of agents at work, or the last one."""
+        """The upgrade of agents in progress, or the most recent one."""
         return self.one("GET", "/sites/upgrade")
 
     def doctor(self) -> list[dict[str, Any]]:

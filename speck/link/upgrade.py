@@ -20,7 +20,7 @@ VERSION = re.compile(r"[0-9][0-9A-Za-z.+!]{0,99}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgradability:
-    """Whether an agent can replace itself.
+    """An agent's ability to replace itself.
 
     ``fault`` is the reason why it cannot; empty: it can.  ``target`` is the version that it is installing
     now, ``failure`` the reason why the last installation failed; both may be empty.

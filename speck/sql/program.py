@@ -57,7 +57,7 @@ class Windows:
     behind it are start and end of the window, the keys and the results of the merges.  The windows of a
     ``session`` are those of the rows of a key that are less than ``size_ms`` apart, from the first row to as
     long behind the last one; ``slide_ms`` is then the step of the progress.  An input job that merges rows of
-    sessions has slides of ``size_ms``; rows behind them have the start of the slide and a time in place of
+    sessions has slides of ``size_ms``; its output rows have the start of the slide and one time instead of
     start and end: see :class:`~speck.sql.groups.Spans`.
     """
 

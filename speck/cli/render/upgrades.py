@@ -33,7 +33,7 @@ def upgraded_line(upgrade: Data, site: Data) -> Text:
 
 
 def upgrade_wave_text(upgrade: Data) -> str:
-    """The wave at work, and what the next one waits for."""
+    """The wave in progress, and the reason why the next one waits."""
     waits = f": {upgrade['waits']}" if upgrade["waits"] else ""
     return f"wave {upgrade['wave']} of {len(upgrade['waves'])}{waits}"
 

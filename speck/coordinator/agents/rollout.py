@@ -29,7 +29,7 @@ class SiteState(StrEnum):
 
 
 class Arrival(StrEnum):
-    """What the connection of an agent says about its upgrade."""
+    """The state of an agent's upgrade, as its connection shows it."""
 
     AWAITED = "awaited"
     ARRIVED = "arrived"  # in the new version
@@ -38,7 +38,7 @@ class Arrival(StrEnum):
 
 
 def arrival(connected: str | None, version: str, *, reconnected: bool, answered: bool) -> Arrival:
-    """What is known of an agent that was asked to change to ``version``.
+    """The state of an agent that was asked to change to ``version``.
 
     ``connected`` is the version of the one that is connected now, ``None`` if none is; ``reconnected``: by
     another connection than before.  ``answered``: the agent has said that the version is installed.

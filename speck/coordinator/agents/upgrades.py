@@ -122,7 +122,7 @@ class Upgrades:
         return planned
 
     def last(self) -> RollOut:
-        """The upgrade at work, or the last one since the server's start.
+        """The upgrade in progress, or the most recent one since the server started.
 
         Raises :class:`~speck.errors.NotFound` without one.
         """
@@ -131,7 +131,7 @@ class Upgrades:
         return self._last
 
     def close(self) -> None:
-        """Begin no further wave; an agent that installs a version goes on."""
+        """Start no further wave.  Agents that are installing a version finish."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(2 * LOOK)
@@ -251,7 +251,7 @@ class Upgrades:
 
     @staticmethod
     def _asked_again(wires: Connections, site: str) -> Arrival:
-        """What the agent itself says, after a connection broke before it had answered.
+        """The agent's own report, after its connection broke before it had answered.
 
         Raises :class:`~speck.errors.BinderError` for an upgrade that has failed.
         """

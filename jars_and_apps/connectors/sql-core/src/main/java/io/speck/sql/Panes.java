@@ -95,9 +95,9 @@ public final class Panes {
     }
 
     /**
-     * Returns the rows behind the windows of a slide and key. Those of sessions have a time in place of the end: the first
-     * one, with the totals, and if there are several the last one, with totals of no row. So the session has the same
-     * bounds.
+     * Returns the output rows of a slide and key. In a session, a row has one time instead of the end of the slide: one row
+     * has the first time and the totals; if there are several times, another has the last time and empty totals, so that the
+     * session keeps its bounds.
      */
     private List<Object[]> rows(Total total) {
         if (!windows.session()) {
