@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,8 @@ Rounds = dict[str, list[dict[str, float]]]
 class Options:
     """Sizes of the runs: messages for throughput, seconds for latency and idling, idle jobs.
 
-    ``optimised`` is true for engines with Java's optimising compiler.
+    ``optimised`` is true for engines with Java's optimising compiler.  ``hops`` has the names of the hops
+    over Kafka to run; all if it is empty.
     """
 
     runs: int
@@ -64,6 +65,7 @@ class Options:
     idle_seconds: int
     idle_jobs: int
     optimised: bool = False
+    hops: Sequence[str] = ()
 
 
 # --- throughput and latency -----------------------------------------------------------------------
@@ -339,7 +341,29 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--optimised", action="store_true", help="engines with Java's optimising compiler, unlike local ones"
     )
-    return parser.parse_args()
+    parser.add_argument(
+        "--with",
+        dest="hops",
+        nargs="+",
+        default=(),
+        metavar="HOP",
+        help="compare speck_kafka with these hops over Kafka only, such as stock_at_least_once",
+    )
+    given = parser.parse_args()
+    if given.hops:
+        given.hops = _with(given.hops, given.broker, parser)
+    return given
+
+
+def _with(names: list[str], broker: str, parser: argparse.ArgumentParser) -> list[str]:
+    """The hops to run: SpecK's own and these; exits with an error if there is no such hop."""
+    from benchmarks.micro import kafka_hop
+
+    if broker != "kafka":
+        parser.error("--with needs --broker kafka")
+    if unknown := [name for name in names if name not in kafka_hop.HOPS]:
+        parser.error(f"--with: no hop {', '.join(unknown)} (expected: {', '.join(kafka_hop.HOPS)})")
+    return [kafka_hop.OURS, *names]
 
 
 def chosen(broker: str) -> Callable[[Options, str, Path, str | None], dict[str, Any]]:

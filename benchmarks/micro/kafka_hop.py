@@ -9,8 +9,9 @@ hop.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from binders.mqtt.local import MOSQUITTO
 
 OURS, MQTT, RELAY = "speck_kafka", "speck_mqtt", "relay"
 NO_HOP, NO_HOP_MQTT = "no_hop_kafka", "no_hop_mqtt"
+HOPS = (OURS, MQTT, stock.AT_LEAST_ONCE, stock.EXACTLY_ONCE, RELAY, NO_HOP, NO_HOP_MQTT)
 DIRECT = "direct"  # the topic of the runs without a hop
 
 
@@ -46,7 +48,7 @@ def measure(options: Options, engine: str, directory: Path, trigger: str | None 
         say(f"skipped: {skipped}")
     with contextlib.ExitStack() as stack:
         program = replace(PROGRAMS[engine], trigger=trigger, optimised=options.optimised)
-        found = _hops(stack, program, others, directory)
+        found = _hops(stack, program, others, directory, options.hops or HOPS)
         throughput = alternated(found, options, lambda each: each.bench.flooded(each.hop, options.messages))
         latency = alternated(found, options, lambda each: each.bench.paced(each.hop, options.latency_seconds))
     result: dict[str, Any] = {"skipped": skipped} if skipped else {}
@@ -56,9 +58,13 @@ def measure(options: Options, engine: str, directory: Path, trigger: str | None 
 
 
 def _hops(
-    stack: contextlib.ExitStack, ours: Program, others: Mapping[str, stock.Start], directory: Path
+    stack: contextlib.ExitStack,
+    ours: Program,
+    others: Mapping[str, stock.Start],
+    directory: Path,
+    names: Sequence[str],
 ) -> list[Measured]:
-    """Everything that is compared, started; the stack ends it."""
+    """The hops with these names, started, and no others; the stack ends them."""
     enter = stack.enter_context
     mosquitto, mqtt_ports = enter(server("mosquitto", MOSQUITTO, directory / "mqtt", HEAP))
     kafka, kafka_ports = enter(server("kafka", KAFKA_SERVER, directory / "kafka", HEAP))
@@ -67,14 +73,21 @@ def _hops(
     over_kafka = Bench(kafka, enter(load.kafka_generator(kafka_ports[0], directory)))
     engine = enter(engine_up(ours, directory / "engine", log))
     make_topics(log, DIRECT)
-    return [
-        _started(OURS, engine, over_kafka),
-        _started(MQTT, engine.beside(ours, mqtt), over_mqtt, NO_HOP_MQTT),
-        *(Measured(start(stack, engine, log), over_kafka) for start in others.values()),
-        Measured(enter(relay(directory, kafka_ports[0], log)), over_kafka),
-        Measured(Hop(NO_HOP, DIRECT, DIRECT, None), over_kafka),
-        Measured(Hop(NO_HOP_MQTT, mqtt_hop.DIRECT, mqtt_hop.DIRECT, None), over_mqtt, NO_HOP_MQTT),
-    ]
+
+    def own_connector(start: stock.Start) -> Measured:
+        return Measured(start(stack, engine, log), over_kafka)
+
+    starts: dict[str, Callable[[], Measured]] = {
+        OURS: lambda: _started(OURS, engine, over_kafka),
+        MQTT: lambda: _started(MQTT, engine.beside(ours, mqtt), over_mqtt, NO_HOP_MQTT),
+        RELAY: lambda: Measured(enter(relay(directory, kafka_ports[0], log)), over_kafka),
+        NO_HOP: lambda: Measured(Hop(NO_HOP, DIRECT, DIRECT, None), over_kafka),
+        NO_HOP_MQTT: lambda: Measured(
+            Hop(NO_HOP_MQTT, mqtt_hop.DIRECT, mqtt_hop.DIRECT, None), over_mqtt, NO_HOP_MQTT
+        ),
+    }
+    starts |= {name: partial(own_connector, start) for name, start in others.items()}
+    return [starts[name]() for name in HOPS if name in names and name in starts]
 
 
 def _started(name: str, engine: Engine, bench: Bench, ceiling: str = NO_HOP) -> Measured:
@@ -98,7 +111,10 @@ def alternated(
 
 
 def figures(found: list[Measured], throughput: Rounds, latency: Rounds) -> dict[str, Figure]:
-    """The figures of the runs that alternated; those of one round are compared with each other."""
+    """The figures of the runs that alternated; those of one round are compared with each other.
+
+    What a hop adds to the latency is left out if its broker was not measured without a hop.
+    """
     result: dict[str, Figure] = {}
     for name in (each.hop.name for each in found if each.hop.name not in (OURS, NO_HOP, NO_HOP_MQTT)):
         result[f"throughput_ratio_to_{name}"] = mqtt_hop.ratio(throughput, OURS, name)
@@ -112,7 +128,7 @@ def figures(found: list[Measured], throughput: Rounds, latency: Rounds) -> dict[
         result[f"{name}_messages_per_s"] = mqtt_hop.figure(throughput[name], "messages_per_s")
         for percentile in ("p50", "p99"):
             result[f"{name}_{percentile}_ms"] = mqtt_hop.figure(latency[name], f"{percentile}_ms")
-            if name != each.ceiling:
+            if name != each.ceiling and each.ceiling in latency:
                 added = mqtt_hop.added(latency, name, percentile, each.ceiling)
                 result[f"{name}_added_{percentile}_ms"] = added
         if each.hop.process is not None:

@@ -18,7 +18,7 @@ from benchmarks.load.generator import Generator, generator
 from benchmarks.load.hops import Hop, relay
 from benchmarks.load.processes import running
 from benchmarks.micro import kafka_hop, stock
-from benchmarks.micro.hop import Options, Rounds, batch_medians, traffic_figures
+from benchmarks.micro.hop import Options, Rounds, arguments, batch_medians, traffic_figures
 from speck.errors import LocalError
 from testbed.servers.mosquitto import MosquittoServer
 
@@ -145,6 +145,32 @@ def test_the_figures_over_kafka_compare_with_every_other_hop() -> None:
     assert figures["speck_kafka_added_p50_ms"].median == 5
     assert figures["no_hop_kafka_messages_per_s"].median == 60
     assert not {name for name in figures if "ratio_to_no_hop" in name or "no_hop_kafka_added" in name}
+
+
+def test_two_hops_alone_are_compared_and_nothing_is_said_of_the_broker() -> None:
+    floods: Rounds = {name: [{"messages_per_s": 30.0}] for name in ("speck_kafka", "stock_at_least_once")}
+    paced: Rounds = {name: [{"p50_ms": 6.0, "p99_ms": 9.0}] for name in floods}
+    bench: Any = None
+    hops = [kafka_hop.Measured(Hop(name, "in", "out", None), bench) for name in floods]
+    figures = kafka_hop.figures(hops, floods, paced)
+    assert figures["throughput_ratio_to_stock_at_least_once"].median == 1
+    assert not [name for name in figures if "_added_" in name]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--with", "relay"], "--with needs --broker kafka"),
+        (["--broker", "kafka", "--with", "stock"], "no hop stock (expected: speck_kafka, "),
+    ],
+)
+def test_hops_that_cannot_be_compared_are_refused(
+    words: list[str], error: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["hop", *words])
+    with pytest.raises(SystemExit):
+        arguments()
+    assert error in capsys.readouterr().err
 
 
 def test_a_kafka_that_is_not_installed_ends_the_run_before_anything_is_built(
