@@ -108,6 +108,7 @@ def test_without_npm_the_reason_is_named(tmp_path: Path, monkeypatch: pytest.Mon
         install_node_red(tmp_path / "tools")
 
 
+@pytest.mark.slow("a package manager, started in vain")
 def test_without_a_package_index_the_reason_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(

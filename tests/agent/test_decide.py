@@ -282,6 +282,7 @@ class Model:
 EVENTS = ("submit", "work", "lose", "fail", "stop", "broken_stop", "take_over", "look", "crash_in_a_start")
 
 
+@pytest.mark.slow("every interleaving of events")
 def test_all_interleavings_of_five_events_keep_the_rules() -> None:
     """One copy at a time; none after a stored stop or a higher fence; no start from an older state."""
     for events in itertools.product(EVENTS, repeat=4):

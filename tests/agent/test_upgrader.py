@@ -138,6 +138,7 @@ def test_what_does_not_start_is_put_back(installed: Installed, upgrader: Upgrade
     assert not upgrader.is_installed
 
 
+@pytest.mark.slow("each version is a process")
 def test_what_cannot_be_put_back_is_said(installed: Installed, upgrader: Upgrader) -> None:
     installed.program(installed.installing("3.0"))
     with pytest.raises(BinderError) as caught:
@@ -230,6 +231,7 @@ def await_version(hub: Hub, version: str | None) -> None:
     eventually(connected, lambda found: found == version, PATIENCE)
 
 
+@pytest.mark.slow("an agent, started three times")
 def test_an_agent_replaces_its_process(installed: Installed, hub: Hub, url: str) -> None:
     installed.program(installed.installing(NEW), url)
     with agent_process(installed, hub, OLD) as process:
@@ -243,6 +245,7 @@ def test_an_agent_replaces_its_process(installed: Installed, hub: Hub, url: str)
         await_version(hub, NEW)
 
 
+@pytest.mark.slow("an agent, started twice")
 def test_an_agent_that_is_killed_amid_its_upgrade_comes_back_as_it_is_installed(
     installed: Installed, hub: Hub, url: str
 ) -> None:
@@ -272,6 +275,7 @@ def _upgrade(hub: Hub, failures: list[BaseException]) -> None:
         failures.append(error)
 
 
+@pytest.mark.slow("a coordinator and two agents, each a process")
 def test_a_coordinator_upgrades_an_agent_and_names_one_that_fails(
     installed: Installed, tmp_path: Path
 ) -> None:

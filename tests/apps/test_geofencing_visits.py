@@ -280,6 +280,7 @@ def made_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.slow("many random streams of positions")
 @tries(30)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from([15_000, 60_000, 3_600_000]))
 def test_every_event_is_that_of_the_reference(made: Path, seed: int, delays: bool, forget: int) -> None:

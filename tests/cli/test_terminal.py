@@ -244,6 +244,7 @@ def test_each_command_is_listed_with_or_without_a_server() -> None:
     assert asking & NOT_ASKING == set()
 
 
+@pytest.mark.slow("runs each command against two servers")
 def test_without_a_server_or_a_token_each_command_prints_one_line(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

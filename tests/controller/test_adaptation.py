@@ -82,6 +82,7 @@ def test_a_step_is_a_revision_with_its_figures(bench: Bench) -> None:
     assert metrics.get_sample_value("speck_operations_total", {"kind": "place", "outcome": "succeeded"}) == 1
 
 
+@pytest.mark.slow("hours of simulated traffic")
 def test_topics_stay_when_jobs_move(adapted: Adapted) -> None:
     before = adapted.before
     after = adapted.bench.services.coordinator.deployments.composition(NAME).jobs
@@ -174,6 +175,7 @@ def test_never_acts_on_stale_figures(bench: Bench, change: dict[str, Any], reaso
     assert reason in bench.reasons[-1]
 
 
+@pytest.mark.slow("hours of simulated traffic")
 def test_a_group_moves_while_others_have_no_fresh_rate(bench: Bench) -> None:
     bench.conditions.fresh, bench.conditions.ages = {"clean-a", "count-a", "clean-b"}, {"count-b": 100.0}
     bench.round(times=60)
@@ -210,6 +212,7 @@ def test_never_acts_on_assumed_links(tmp_path: Path) -> None:
         assert bench.steps == ["pending"]
 
 
+@pytest.mark.slow("hours of simulated traffic")
 def test_never_rewires_a_topic(bench: Bench) -> None:
     bench.apply(Composition(NAME, {}))
     traffic = replace(road_traffic(), name="traffic", placement=AUTO)
@@ -450,6 +453,7 @@ def test_an_apply_of_the_same_file_begins_the_row_anew(bench: Bench) -> None:
 # --- back
 
 
+@pytest.mark.slow("hours of simulated traffic")
 def test_a_lied_about_speed_leads_back_once_and_is_banned(bench: Bench) -> None:
     first_step(bench)
     bench.conditions.factors = dict.fromkeys(GROUP, 30.0)  # as if A had a speed of 1/30 only

@@ -467,6 +467,7 @@ def test_a_round_that_fails_is_not_the_last(
 # --- many jobs
 
 
+@pytest.mark.slow("a hundred jobs at four engines")
 def test_many_jobs_are_one_question_an_engine(bench: Bench, world: World) -> None:
     jobs = [
         make_job(f"j{number}", f"in{number}", f"out{number}", spe_address=f"sc://e{number % 4}:1")

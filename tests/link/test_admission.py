@@ -84,6 +84,7 @@ def test_all_agents_are_back_after_little_more_than_the_work_on_them(greeting: f
     assert old or storm.control.refused < 2 * AGENTS
 
 
+@pytest.mark.slow("simulates ten thousand agents")
 def test_without_a_limit_most_of_the_work_is_for_nothing() -> None:
     limited, unlimited = Storm(AdmissionControl(), 0.01, 0.001), Storm(controlled(AGENTS), 0.01, 0.001)
     assert unlimited.run() > 2 * limited.run()

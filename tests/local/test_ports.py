@@ -89,6 +89,7 @@ def free() -> int:
     return found
 
 
+@pytest.mark.slow("two processes that import the package")
 def test_processes_that_draw_at_once_get_different_ports(few: range) -> None:
     half = FEW // 2
     with another_process(half) as first, another_process(half) as second:

@@ -283,6 +283,7 @@ LAUGHS = b"a0: &a0 [x]\n" + b"".join(
 )
 
 
+@pytest.mark.slow("texts of megabytes")
 @pytest.mark.parametrize(
     ("text", "said"),
     [

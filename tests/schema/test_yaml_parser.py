@@ -151,6 +151,7 @@ def test_lines_are_those_of_the_text() -> None:
     assert line_of({"a": 1}, "a") is None
 
 
+@pytest.mark.slow("20,000 items")
 def test_defaults_may_be_repeated_in_every_item_of_a_long_list() -> None:
     text = "defaults: &d {a: 1, b: 2, c: 3, d: 4, e: 5}\nitems:\n" + "- {<<: *d, n: 1}\n" * 20_000
     assert len(parse(text).value["items"]) == 20_000

@@ -76,6 +76,7 @@ def test_full_link_passes_its_bandwidth_and_the_rest_waits() -> None:
         assert found.waiting == pytest.approx(0.5 * RATE * found.seconds, rel=0.1)
 
 
+@pytest.mark.slow("simulates runs message by message")
 def test_window_lets_a_thousand_messages_pass_in_a_round_trip() -> None:
     """A job at the edge writes to the cloud over 3 s there and back, more than its window allows."""
     problem, _ = _line(latency=1.5)
@@ -100,6 +101,7 @@ def test_batches_of_spark_are_as_measured() -> None:
     assert messages.p95["end"] == pytest.approx(0.11, rel=0.2)
 
 
+@pytest.mark.slow("simulates runs message by message")
 @pytest.mark.parametrize("seed", [0, 3, 4, 10])
 def test_simulators_agree_on_random_compositions(seed: int) -> None:
     """Rate and WAN traffic, overloaded (3, 4) or not; scattered placements."""
@@ -184,6 +186,7 @@ def test_large_problems_permit_only_sites_near_their_compositions() -> None:
     assert not problem.faults(scattered(problem, 1).sites)
 
 
+@pytest.mark.slow("simulates runs message by message")
 def test_runs_are_read_as_they_are_described(tmp_path: Path) -> None:
     problem, placement = _line()
     found = by_messages(problem, placement, 0)

@@ -145,6 +145,7 @@ def test_a_file_is_counted_and_the_schema_printed(tmp_path: Path, capsys: pytest
     assert "cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.slow("simulates the same data three times")
 def test_simulated_data_are_repeatable_and_of_the_form(tmp_path: Path) -> None:
     path, again = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
     for each in (path, again):
