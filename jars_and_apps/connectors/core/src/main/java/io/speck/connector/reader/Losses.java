@@ -33,10 +33,9 @@ public final class Losses {
      * @param count the number of messages that are lost for certain
      */
     public void report(String reason, long count, String cause) {
-        String text = settings.session() + ": " + cause + "; messages are lost"
-                + " (set failOnDataLoss to false to go on without them)";
+        String text = settings.session() + ": " + cause + "; messages are lost";
         if (settings.failOnDataLoss()) {
-            throw new DataLossException(text);
+            throw new DataLossException(text + " (set failOnDataLoss to false to continue without them)");
         }
         LOG.warn("{}", text);
         synchronized (counts) {
