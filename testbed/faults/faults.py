@@ -126,7 +126,7 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
     Then another job does the same, with the broker from which it reads (:func:`leave_with_broker`).
     """
     checkpoints = {"execution.checkpointing.dir": rig.flink.cluster.checkpoints.as_uri()}
-    far = FlinkServer(rig.directory / f"far-{time.monotonic_ns()}", conf=checkpoints)
+    far = FlinkServer(rig.directory / f"far-{time.monotonic_ns()}", conf=checkpoints, small=True)
     way = Link(far.ports[0])
     with far, way:
         there = f"http://127.0.0.1:{way.port}/"

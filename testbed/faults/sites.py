@@ -35,7 +35,7 @@ def flink_places(stack: ExitStack, directory: Path) -> dict[str, Place]:
     shared = _shared(directory, "checkpoint_dir", "savepoint_dir")
 
     def place(site: str) -> Place:
-        cluster = FlinkServer(directory / f"flink-{site}", heap="192m", slots=8)
+        cluster = FlinkServer(directory / f"flink-{site}", heap="192m", slots=8, small=True)
         broker = _broker(stack, directory / f"broker-{site}")
         return Place(FlinkWitness(stack.enter_context(cluster).address), broker, shared)
 

@@ -16,13 +16,16 @@ from pathlib import Path
 import pytest
 
 from binders.common.connectors import KAFKA_CONNECTOR
+from binders.common.java import java
 from binders.flink.local.cluster import CONNECTOR as FLINK_CONNECTOR
+from binders.kafka.local import server_jars
 from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
+from speck.errors import LocalError
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
@@ -32,7 +35,6 @@ from testbed.benches.spark import MqttFriend
 from testbed.faults.middle import KafkaMiddle
 from testbed.faults.rig import FLINK_CODE, PATIENCE
 from testbed.servers.flink import FlinkServer
-from testbed.servers.kafka import KafkaServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.requirements import needs
@@ -98,6 +100,7 @@ def coordinator_on(directory: Path, sites: dict[str, Site]) -> Iterator[Callable
 
         try:
             yield begin
+            assert ended(user.delete_composition(coordinator, "mixed")).state == "succeeded"
         finally:
             coordinator.close()
 
@@ -167,27 +170,50 @@ def site_a(flink: FlinkServer, broker: MosquittoServer) -> Site:
     return Site(name="A", engines=(engine,), broker_address=broker.address)
 
 
+@pytest.fixture(name="kafka", scope="module")
+def kafka_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaMiddle]:
+    """A Kafka that may be killed and damaged (use topics of your own)."""
+    try:
+        java("Kafka")
+        server_jars()
+    except LocalError as error:
+        pytest.skip(str(error))
+    with KafkaMiddle(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(name="flink", scope="module")
+def flink_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
+    """A cluster of two processes, which may be killed."""
+    with FlinkServer(tmp_path_factory.mktemp("flink"), small=False) as server:
+        yield server
+
+
 @pytest.fixture(name="deployed")
-def deployed_fixture(tmp_path: Path, kafka: KafkaServer) -> Iterator[Deployment]:
-    spark, flink = SparkServer(tmp_path / "spark"), FlinkServer(tmp_path / "flink")
-    with MosquittoServer(tmp_path / "mosquitto") as broker, spark, flink:
-        of_spark = Engine(spe_address=spark.address, checkpoint_dir=str(tmp_path / "checkpoints"))
-        sites = {
-            "A": site_a(flink, broker),
-            "C": Site(name="C", engines=(of_spark,), broker_address=kafka.address),
-        }
-        friend = MqttFriend(broker.port)
-        try:
-            with coordinator_on(tmp_path, sites) as begin:
-                deployment = Deployment(spark, flink, friend, begin)
-                operation = deployment.apply(JOBS)
-                assert operation.state == "succeeded", operation
-                yield deployment
-        finally:
-            friend.close()
+def deployed_fixture(
+    tmp_path: Path,
+    mosquitto: MosquittoServer,
+    kafka: KafkaMiddle,
+    spark_server: SparkServer,
+    flink: FlinkServer,
+) -> Iterator[Deployment]:
+    of_spark = Engine(spe_address=spark_server.address, checkpoint_dir=str(tmp_path / "checkpoints"))
+    sites = {
+        "A": site_a(flink, mosquitto),
+        "C": Site(name="C", engines=(of_spark,), broker_address=kafka.address),
+    }
+    friend = MqttFriend(mosquitto.port)
+    try:
+        with coordinator_on(tmp_path, sites) as begin:
+            deployment = Deployment(spark_server, flink, friend, begin)
+            operation = deployment.apply(JOBS)
+            assert operation.state == "succeeded", operation
+            yield deployment
+    finally:
+        friend.close()
 
 
-def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, kafka: KafkaServer) -> None:
+def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, kafka: KafkaMiddle) -> None:
     with sending(deployed.friend) as sent:
         deployed.await_counted(500)
         deployed.flink.kill_task_manager()
@@ -251,13 +277,6 @@ def test_sources_change_between_kinds_of_brokers_ten_times(deployed: Deployment)
     deployed.assert_counted(sent)
 
 
-@pytest.fixture(name="damaged")
-def damaged_fixture(kafka: KafkaServer, tmp_path: Path) -> Iterator[KafkaMiddle]:
-    """A Kafka of a test's own, beside the shared one, without which the test is skipped."""
-    with KafkaMiddle(tmp_path / "kafka", "") as own:
-        yield own
-
-
 @contextmanager
 def away(flink: FlinkServer, suspended: bool) -> Iterator[None]:
     """Flink does not look at the broker: it is suspended, or has no TaskManager."""
@@ -280,75 +299,69 @@ def away(flink: FlinkServer, suspended: bool) -> Iterator[None]:
     ],
 )
 def test_messages_with_the_offsets_of_lost_ones_are_read(
-    suspended: bool, damaged: KafkaMiddle, tmp_path: Path
+    suspended: bool, mosquitto: MosquittoServer, kafka: KafkaMiddle, flink: FlinkServer, tmp_path: Path
 ) -> None:
     """The broker loses the end of a log that was read; others have its offsets before the reader looks."""
-    kafka = damaged
-    with MosquittoServer(tmp_path / "mosquitto") as broker, FlinkServer(tmp_path / "flink") as flink:
-        text = f"""
+    topic = f"damaged-{suspended}"
+    text = f"""
 jobs:
-- {{job_name: forward, site: A, source_broker: '{kafka.address}', source_topic: raw, sink_topic: out/raw,
+- {{job_name: forward, site: A, source_broker: '{kafka.address}', source_topic: {topic}, sink_topic: out/raw,
    job_path: {FLINK_CODE}, entry_class: io.speck.flink.jobs.Forward}}
 """
-        friend = MqttFriend(broker.port)
-
-        try:
-            with coordinator_on(tmp_path, {"A": site_a(flink, broker)}) as begin:
-                assert ended(begin(text)).state == "succeeded"
-                former = [f"former {number:100}" for number in range(200)]
-                for first in range(0, len(former), 5):  # a few in each batch of the log
-                    kafka.publish("raw", [each.encode() for each in former[first : first + 5]])
-                await_received(friend, former)
-                end = kafka.end("raw")
-                eventually(
-                    lambda: list(kafka.places("raw").values()), lambda places: places == [end], PATIENCE
-                )
-                with away(flink, suspended):
-                    kafka.kill()
-                    kafka.cut("raw", CUT)
-                    kafka.start()
-                    assert kafka.end("raw") < end
-                    others = [f"other {number:100}" for number in range(200)]
-                    kafka.publish("raw", [each.encode() for each in others])
-                    assert kafka.end("raw") > end
-                await_received(friend, others)
-        finally:
-            friend.close()
+    friend = MqttFriend(mosquitto.port)
+    try:
+        with coordinator_on(tmp_path, {"A": site_a(flink, mosquitto)}) as begin:
+            assert ended(begin(text)).state == "succeeded"
+            former = [f"former {number:100}" for number in range(200)]
+            for first in range(0, len(former), 5):  # a few in each batch of the log
+                kafka.publish(topic, [each.encode() for each in former[first : first + 5]])
+            await_received(friend, former)
+            end = kafka.end(topic)
+            eventually(lambda: list(kafka.places(topic).values()), lambda places: places == [end], PATIENCE)
+            with away(flink, suspended):
+                kafka.kill()
+                kafka.cut(topic, CUT)
+                kafka.start()
+                assert kafka.end(topic) < end
+                others = [f"other {number:100}" for number in range(200)]
+                kafka.publish(topic, [each.encode() for each in others])
+                assert kafka.end(topic) > end
+            await_received(friend, others)
+    finally:
+        friend.close()
 
 
 @trial("AgainTest")
 def test_a_batch_that_is_run_again_leaves_out_what_its_broker_has_lost(
-    damaged: KafkaMiddle, tmp_path: Path
+    mosquitto: MosquittoServer, kafka: KafkaMiddle, spark_server: SparkServer, tmp_path: Path
 ) -> None:
     """Spark and the broker are killed in the midst of a batch, and the broker loses its last messages."""
-    kafka = damaged
-    with MosquittoServer(tmp_path / "mosquitto") as broker, SparkServer(tmp_path / "spark") as spark:
-        engine = Engine(spe_address=spark.address, checkpoint_dir=str(tmp_path / "checkpoints"))
-        site = Site(name="C", engines=(engine,), broker_address=kafka.address)
-        text = f"""
+    engine = Engine(spe_address=spark_server.address, checkpoint_dir=str(tmp_path / "checkpoints"))
+    site = Site(name="C", engines=(engine,), broker_address=kafka.address)
+    text = f"""
 jobs:
-- {{job_name: slow, site: C, source_topic: raw, sink_broker: '{broker.address}', sink_topic: out/raw,
+- {{job_name: slow, site: C, source_topic: batch, sink_broker: '{mosquitto.address}', sink_topic: out/raw,
    job_path: testbed/programs/spark/multiplied.py, entry_class: slow}}
 """
-        friend = MqttFriend(broker.port)
-        try:
-            with coordinator_on(tmp_path, {"C": site}) as begin:
-                assert ended(begin(text)).state == "succeeded"
-                former = [f"former {number:{CUT}}" for number in range(400)]
-                kafka.publish("raw", [each.encode() for each in former])
-                eventually(lambda: len(friend.received), lambda count: count > 0, PATIENCE)
-                spark.kill()
-                kafka.kill()
-                kafka.cut("raw", 300 * CUT)  # some of the batch are left
-                kafka.start()
-                left = kafka.end("raw")
-                spark.start()
-                operation = ended(begin(text))
-                assert operation.state == "succeeded", operation.to_dict()
-                others = [f"other {number}" for number in range(200)]
-                kafka.publish("raw", [each.encode() for each in others])
-                await_received(friend, former[:left] + others)
-                (lost, end), *_ = re.findall(AGAIN_WITHOUT, spark.log)
-                assert left + int(lost) == int(end)
-        finally:
-            friend.close()
+    friend = MqttFriend(mosquitto.port)
+    try:
+        with coordinator_on(tmp_path, {"C": site}) as begin:
+            assert ended(begin(text)).state == "succeeded"
+            former = [f"former {number:{CUT}}" for number in range(400)]
+            kafka.publish("batch", [each.encode() for each in former])
+            eventually(lambda: len(friend.received), lambda count: count > 0, PATIENCE)
+            spark_server.kill()
+            kafka.kill()
+            kafka.cut("batch", 300 * CUT)  # some of the batch are left
+            kafka.start()
+            left = kafka.end("batch")
+            spark_server.start()
+            operation = ended(begin(text))
+            assert operation.state == "succeeded", operation.to_dict()
+            others = [f"other {number}" for number in range(200)]
+            kafka.publish("batch", [each.encode() for each in others])
+            await_received(friend, former[:left] + others)
+            (lost, end), *_ = re.findall(AGAIN_WITHOUT, spark_server.log)
+            assert left + int(lost) == int(end)
+    finally:
+        friend.close()

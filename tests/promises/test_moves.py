@@ -51,7 +51,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
 @pytest.fixture(scope="module")
 def other_flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
-    with FlinkServer(tmp_path_factory.mktemp("other-flink")) as server:
+    with FlinkServer(tmp_path_factory.mktemp("other-flink"), small=True) as server:
         yield server
 
 

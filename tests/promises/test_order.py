@@ -73,17 +73,27 @@ def apply(coordinator: Coordinator, text: str, *leave_behind: str) -> Operation:
 
 
 class Sites:
-    """Two clusters with their states in one place; the first is reached by a way that can be shut."""
+    """Two clusters with their states in one place; the first is reached by a way that can be shut.
+
+    The second, ``far``, is started by the tests that need it.
+    """
 
     def __init__(self, directory: Path, broker: MosquittoServer, stack: ExitStack) -> None:
         self.broker = broker
-        self.near = stack.enter_context(FlinkServer(directory / "near", heap="200m", slots=2))
-        self.far = stack.enter_context(FlinkServer(directory / "far", heap="200m", slots=2))
+        self.near, self.far = (
+            FlinkServer(directory / name, heap="200m", slots=2, small=True) for name in ("near", "far")
+        )
+        self._stack = stack
+        stack.enter_context(self.near)
         self.way = stack.enter_context(Way(self.near.ports[0]))
         self.address = f"http://127.0.0.1:{self.way.port}/"
         self.coordinator = stack.enter_context(begun(directory, self._inventory()))
         self.counts = Counts(broker)
         stack.callback(self.counts.close)
+
+    def start_far(self) -> None:
+        """Start the second cluster."""
+        self._stack.enter_context(self.far)
 
     def _inventory(self) -> Inventory:
         place = {
@@ -125,6 +135,7 @@ def sites(mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[Sites]:
 
 @trial("a copy on a site that was left, of tests/promises/test_faults.py")
 def test_a_copy_that_goes_on_behind_a_port_that_refuses_is_left_behind(sites: Sites) -> None:
+    sites.start_far()
     assert sites.apply(sites.address).state == "succeeded"
     load = sites.load("left", MESSAGES)
     try:
@@ -180,6 +191,7 @@ def test_a_job_whose_start_was_not_answered_is_rewired(sites: Sites) -> None:
 
 @trial("the same of a query on Spark")
 def test_a_stateless_job_is_updated_without_a_batch_for_the_second_time(sites: Sites) -> None:
+    sites.start_far()
     with client(sites.broker.address) as connection:
         results = Listener(connection, "passed/1")
         fields = "upgrade: stateless"

@@ -185,13 +185,13 @@ def account(
 NOTHING = {"lost": 0, "doubled": 0}
 
 
-def test_a_killed_server(tmp_path: Path) -> None:
-    with SparkServer(tmp_path / "spark") as server, chain(tmp_path, server) as running:
+def test_a_killed_server(spark_server: SparkServer, tmp_path: Path) -> None:
+    with chain(tmp_path, spark_server) as running:
         assert running.apply().state == "succeeded"
 
         def harm(await_more: Callable[[int], None]) -> None:
-            server.kill()
-            server.start()
+            spark_server.kill()
+            spark_server.start()
             await_more(300)
 
         assert account(running, harm) == NOTHING
@@ -228,8 +228,8 @@ def test_a_broker_killed_twice(spark_server: SparkServer, tmp_path: Path) -> Non
 
 
 @trial("a killed server, a broker killed twice, updates and moves, each alone")
-def test_rewires_and_two_faults_at_once(tmp_path: Path) -> None:
-    with SparkServer(tmp_path / "spark") as server, chain(tmp_path, server) as running:
+def test_rewires_and_two_faults_at_once(spark_server: SparkServer, tmp_path: Path) -> None:
+    with chain(tmp_path, spark_server) as running:
         assert running.apply().state == "succeeded"
 
         def harm(await_more: Callable[[int], None]) -> None:
@@ -237,12 +237,12 @@ def test_rewires_and_two_faults_at_once(tmp_path: Path) -> None:
                 assert running.apply(middle=middle).state == "succeeded"
                 await_more(300)
             running.far.kill()
-            server.kill()
+            spark_server.kill()
             running.far.start()
-            server.start()
+            spark_server.start()
             await_more(300)
-            server.kill()
-            server.start()
+            spark_server.kill()
+            spark_server.start()
             running.far.kill()
             running.far.start()
             await_more(300)

@@ -198,6 +198,8 @@ def test_a_failed_update_that_is_put_back_loses_nothing(
                 operation = running.apply(running.spark, (MULTIPLIED, newer))
                 assert "the previous version was restored and runs" in operation.actions["written"].error
                 running.await_more(200)
+                if any(each.endswith(("-a", "-b")) for each in running.counts()):
+                    break  # the form that died had sent something
         sent = sender.sent
 
         def lost(counts: Counter[str]) -> set[str]:
@@ -231,7 +233,7 @@ def test_a_job_that_died_and_goes_on_in_another_form_loses_nothing(
         started = running.apply(flink.address, (FLINK_CODE, f"{programs}.Forward"))
         assert started.state == "succeeded"
         with load(mosquitto, text) as sender:
-            running.await_more(1000)
+            running.await_more(500)
             await_that(lambda: running.stamps(flink.address), lambda kind: kind == "derived")
             flink.kill_job_manager()  # its tasks write on until the TaskManager misses it
             changed = running.apply(flink.address, (FLINK_CODE, f"{programs}.Clean"))
