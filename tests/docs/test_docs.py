@@ -7,6 +7,7 @@ import html
 import importlib.metadata
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -338,7 +339,13 @@ def test_every_command_and_path_is_in_its_reference(document: dict[str, Any]) ->
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The documentation built as by ``make docs``: what Sphinx warns of is an error."""
+    """The documentation as ``make docs`` builds it: by that command, if nothing has changed since, or here.
+
+    What Sphinx warns of is an error.
+    """
+    built = ROOT / "build" / "docs"
+    if is_newer(built / "index.html", *(ROOT / name for name in ("docs", "speck", "binders"))):
+        return built
     place = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-E", "-q", "-W", "--keep-going", "-d", place / "doctrees"]
     done = subprocess.run(
@@ -346,6 +353,27 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return place / "html"
+
+
+def is_newer(built: Path, *folders: Path) -> bool:
+    """True if neither a page nor a module of these folders was changed after a file was built."""
+    if not built.exists():
+        return False
+    sources = (each for folder in folders for each in folder.rglob("*") if each.is_file())
+    changed = (each.stat().st_mtime for each in sources if each.suffix not in (".jar", ".pyc"))
+    return built.stat().st_mtime > max(changed, default=0.0)
+
+
+def test_a_site_older_than_one_of_its_pages_is_built_again(tmp_path: Path) -> None:
+    built, page, jar = (tmp_path / name for name in ("built", "docs/page.md", "docs/new.jar"))
+    page.parent.mkdir()
+    assert not is_newer(built, tmp_path / "docs")
+    for path, time in ((page, 1000), (built, 2000), (jar, 3000)):
+        path.write_text("")
+        os.utime(path, (time, time))
+    assert is_newer(built, tmp_path / "docs")
+    os.utime(page, (4000, 4000))
+    assert not is_newer(built, tmp_path / "docs")
 
 
 @pytest.mark.slow("builds all pages, as make check does")
