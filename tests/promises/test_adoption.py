@@ -52,7 +52,7 @@ class Kind:
 
 FLINK = Kind(
     "flink",
-    partial(FlinkServer, heap="256m", slots=4),
+    partial(FlinkServer, heap="256m", slots=4, small=True),
     FLINK_CODE,
     ("io.speck.flink.jobs.Forward", "io.speck.flink.jobs.CountByKey"),
     200.0,
