@@ -159,12 +159,16 @@ def test_the_wheel_has_the_contract_of_binders_as_tests(wheel: Path) -> None:
     assert "Provides-Extra: testing" in ZipFile(wheel).read(metadata).decode()
 
 
-def test_without_extras_it_is_the_client_and_a_coordinator(wheel: Path, tmp_path: Path) -> None:
-    speck = environment(tmp_path / "env", str(wheel)) / "speck"
+def test_without_extras_it_is_the_client_and_a_coordinator(
+    wheel: Path, builder: Path, tmp_path: Path
+) -> None:
+    done = install(builder.parent, str(wheel))  # beside what builds wheels, which is not of SpecK
+    assert done.returncode == 0, done.stderr
+    speck = builder / "speck"
     where = run(speck.with_name("python"), "-c", "import speck; print(speck.__file__)", cwd=tmp_path)
-    assert where.stdout.startswith(str(tmp_path / "env"))
+    assert where.stdout.startswith(str(builder.parent))
     assert "Usage: speck" in run(speck, "--help", cwd=tmp_path).stdout
-    units = {path.name for path in (tmp_path / "env" / "share" / "speck" / "systemd").iterdir()}
+    units = {path.name for path in (builder.parent / "share" / "speck" / "systemd").iterdir()}
     assert units >= {"speck.service", "speck-spark.service"}
     with served(speck, tmp_path) as address:
         jobs = run(speck, "--server", address, "jobs", "--json", cwd=tmp_path)
