@@ -99,7 +99,9 @@ def test_its_own_test_passes(started: Path) -> None:
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=started,
         # PySpark sets variables in a process that opens a Connect session, as other tests may have done here.
-        env={name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
+        env={name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+        # A quick start, as in testbed.servers.spark.
+        | {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
         capture_output=True,
         text=True,
         check=False,
