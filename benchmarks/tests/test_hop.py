@@ -29,42 +29,46 @@ pytestmark = pytest.mark.skipif(
 QUIET = 3  # s
 
 
-@pytest.fixture(name="load")
-def load_fixture(mosquitto: MosquittoServer, tmp_path: Path) -> Iterator[Generator]:
-    with generator(mosquitto.port, tmp_path, QUIET) as load:
+@pytest.fixture(name="broker", scope="module")
+def broker_fixture(site_brokers: dict[str, MosquittoServer]) -> MosquittoServer:
+    return site_brokers["A"]
+
+
+@pytest.fixture(name="load", scope="module")
+def load_fixture(broker: MosquittoServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Generator]:
+    """One for all tests (use topics of your own): its program is compiled."""
+    with generator(broker.port, tmp_path_factory.mktemp("load"), QUIET) as load:
         yield load
 
 
 def test_flood_counts_every_message(load: Generator) -> None:
-    result = load.flood("a", "a", 20_000)
+    result = load.flood("flood", "flood", 20_000)
     assert (result["messages"], result["received"]) == (20_000, 20_000)
     assert (result["duplicates"], result["out_of_order"]) == (0, 0)
 
 
 def test_paced_counts_every_message_the_warmup_included(load: Generator) -> None:
-    result = load.paced("a", "a", rate=500, seconds=1, warmup=1)
+    result = load.paced("paced", "paced", rate=500, seconds=1, warmup=1)
     assert (result["messages"], result["received"], result["duplicates"]) == (1000, 1000, 0)
     assert 0 < result["p50_ms"] <= result["p90_ms"] <= result["p99_ms"] <= result["p100_ms"]
 
 
 def test_runs_do_not_take_each_others_messages(load: Generator) -> None:
     for messages in (100, 50):
-        assert load.flood("a", "a", messages)["received"] == messages
+        assert load.flood("runs", "runs", messages)["received"] == messages
 
 
 @pytest.mark.parametrize("connections", [1, 2])
 def test_relays_pass_every_message_on_in_order(
-    connections: int, load: Generator, mosquitto: MosquittoServer, tmp_path: Path
+    connections: int, load: Generator, broker: MosquittoServer, tmp_path: Path
 ) -> None:
-    with relay(tmp_path, mosquitto.port, connections) as hop:
+    with relay(tmp_path, broker.port, connections) as hop:
         result = load.flood(hop.out, hop.back, 5000)
     assert (result["received"], result["duplicates"], result["out_of_order"]) == (5000, 0, 0)
 
 
 @pytest.mark.parametrize("copies", [0, 2])
-def test_lost_and_repeated_messages_are_seen(
-    copies: int, load: Generator, mosquitto: MosquittoServer
-) -> None:
+def test_lost_and_repeated_messages_are_seen(copies: int, load: Generator, broker: MosquittoServer) -> None:
     """Another client in between passes the first message on so many times, and all others once."""
     client = paho.Client(CallbackAPIVersion.VERSION2)
     seen = 0
@@ -73,18 +77,18 @@ def test_lost_and_repeated_messages_are_seen(
         nonlocal seen
         seen += 1
         for _ in range(copies if seen == 1 else 1):
-            client.publish("out", message.payload, qos=1)
+            client.publish(f"out/{copies}", message.payload, qos=1)
 
     client.on_message = forward
-    client.connect("127.0.0.1", mosquitto.port)
-    client.subscribe("in", qos=1)
+    client.connect("127.0.0.1", broker.port)
+    client.subscribe(f"in/{copies}", qos=1)
     client.loop_start()
     try:
         if copies == 0:
             with pytest.raises(RuntimeError, match="1 messages had not come"):
-                load.flood("in", "out", 100)
+                load.flood(f"in/{copies}", f"out/{copies}", 100)
         else:
-            result = load.flood("in", "out", 100)
+            result = load.flood(f"in/{copies}", f"out/{copies}", 100)
             assert (result["received"], result["duplicates"]) == (100, 1)
     finally:
         client.disconnect()
