@@ -34,7 +34,19 @@ _ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--force-device-scale-factor=1",
+    # Each server of a test is another origin: a process for each, and one in reserve, are started otherwise.
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
+    "--disable-features=IsolateOrigins,site-per-process,SpareRendererForSitePerProcess",
+    "--in-process-gpu",
 )
+
+# The elements of a selector that have a text in them, whatever its case and its blanks.
+_WITH_TEXT = """
+const plain = (text) => text.replace(/\\s+/g, "").toLowerCase();
+const has = (each) => plain(each.innerText ?? each.textContent).includes(plain(arguments[1]));
+return [...document.querySelectorAll(arguments[0])].filter(has);
+"""
 
 # Roles (WAI-ARIA 1.2) of which each needs a name.
 _NAMED = frozenset(
@@ -110,7 +122,7 @@ class Page:
         """Wait for a condition and return its value; elements may come and go meanwhile."""
         from selenium.webdriver.support.ui import WebDriverWait  # here for the reason in start
 
-        wait = WebDriverWait(self.chrome, PATIENCE, 0.05, ignored_exceptions=[StaleElementReferenceException])
+        wait = WebDriverWait(self.chrome, PATIENCE, 0.1, ignored_exceptions=[StaleElementReferenceException])
         try:
             return wait.until(lambda _: condition(), what)
         except WebDriverException as error:
@@ -120,10 +132,15 @@ class Page:
         """The elements that are there now."""
         return self.chrome.find_elements(By.CSS_SELECTOR, selector)
 
+    def _with(self, selector: str, text: str) -> list[WebElement]:
+        """The elements that may show a text: to ask each of all for it costs a request each."""
+        found: list[WebElement] = self.run(_WITH_TEXT, selector, text) if text else self.all(selector)
+        return found
+
     def one(self, selector: str, text: str = "") -> WebElement:
         """The first element with this in its text, once there is one."""
         found: WebElement = self.until(
-            lambda: next((each for each in self.all(selector) if text in each.text), None),
+            lambda: next((each for each in self._with(selector, text) if text in each.text), None),
             f"{selector} with {text!r}",
         )
         return found
