@@ -70,6 +70,13 @@ def kill_job_manager(rig: Rig) -> None:
     rig.apply()
 
 
+def kill_engines(rig: Rig) -> None:
+    """SIGKILL of both engines, whose jobs nobody starts until the rig applies again after some silence."""
+    rig.spark.kill()
+    rig.flink.kill_job_manager()
+    rig.spark.start()
+
+
 def restart_broker(rig: Rig) -> None:
     """The broker between the jobs is stopped in good order, and started again."""
     rig.middle.stop()
@@ -112,6 +119,7 @@ FAULTS: Mapping[str, Callable[[Rig], object]] = {
     "spark_killed": kill_spark,
     "task_manager_killed": kill_task_manager,
     "job_manager_killed": kill_job_manager,
+    "engines_killed": kill_engines,
     "broker_restarted": restart_broker,
     "broker_killed": kill_broker,
     "broker_emptied": empty_broker,

@@ -36,6 +36,7 @@ def rig_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 MARKS = {
     "broker_restarted": [trial("[broker_killed]")],
     "task_manager_killed": [trial("[job_manager_killed]")],
+    "engines_killed": [trial("[job_manager_killed]")],
 }
 
 
