@@ -199,6 +199,24 @@ def test_a_roll_out_that_was_interrupted_keeps_the_numbers_of_its_waves(tmp_path
         eventually(lambda: (found.wave, found.waits != ""), lambda shown: shown == (2, True), 60)
 
 
+def test_a_job_that_dies_while_no_coordinator_runs_takes_all_back(tmp_path: Path) -> None:
+    """No job of the next wave was touched."""
+    world = World()
+    former = {each.job_name: replace(each, trigger="2 seconds") for each in jobs_at_sites()}
+    newer = {name: replace(job, trigger="3 seconds") for name, job in former.items()}
+    with coordinator(tmp_path, world) as first:
+        user.apply(first, Composition("one", former))[0].wait(60)
+        operation, _ = user.apply(first, Composition("one", newer), waves=("s1",), settle=3600.0)
+        eventually(lambda: "must have been" in operation.waits, bool, 60)
+    untouched = [each.attempt.id for each in world.running() if each.job.job_name != "j1"]
+    world.doomed = lambda job: job.trigger == "3 seconds"
+    world.crash("j1")
+    with coordinator(tmp_path, world):
+        eventually(lambda: running(world).get("j1"), lambda trigger: trigger == "2 seconds", 60)
+    assert set(running(world).values()) == {"2 seconds"}
+    assert [each.attempt.id for each in world.running() if each.job.job_name != "j1"] == untouched
+
+
 @contextmanager
 def coordinator(directory: Path, world: World) -> Iterator[Coordinator]:
     """A coordinator that ends without waiting for its operations."""
@@ -207,7 +225,9 @@ def coordinator(directory: Path, world: World) -> Iterator[Coordinator]:
         made = build(store, double_kinds(world), SITES, settings=settings).coordinator
         made.start()
         yield made
-        made.close(0)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("speck.binder.pool.CLOSING", 0.1)  # s; a wave that settles takes longer
+            made.close(0)
 
 
 def jobs_at_sites() -> list[Job]:
