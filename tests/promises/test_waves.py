@@ -36,6 +36,7 @@ pytestmark = [
 ]
 
 SETTLED = 20.0  # s
+TEXTS = 300  # that are sent again and again
 POISON = "poison"
 FORMER = f"""
 jobs:
@@ -54,6 +55,7 @@ class Deployment:
     directory: Path
     sender: MqttFriend
     receiver: MqttFriend
+    flink: FlinkServer
     served: Served
 
     @property
@@ -102,14 +104,14 @@ class Deployment:
         eventually(lambda: self.counted().total(), lambda now: now > before + 200, PATIENCE)
 
     def assert_counted(self, sent: list[str]) -> None:
-        """Each text, and each of them is another one, is counted once."""
+        """Each text is counted as often as it was sent."""
         eventually(lambda: self.counted().total(), lambda total: total >= len(sent), PATIENCE)
         assert self.counted() == Counter(sent)
         print(f"{len(sent)} messages, each of them counted once")
 
-    def begin_roll_out(self, settle: float) -> str:
-        """Apply the newer form, site A first; answers the operation's id once that settles."""
-        identifier = str(self.client.apply(NEWER.encode(), "one", wave=["A"], settle=settle)["id"])
+    def begin_roll_out(self, settle: float, site: str = "A") -> str:
+        """Apply the newer form, this site first; answers the operation's id once that settles."""
+        identifier = str(self.client.apply(NEWER.encode(), "one", wave=[site], settle=settle)["id"])
         eventually(
             lambda: self.client.operation(identifier),
             lambda found: "must have been" in found["waits"],
@@ -117,18 +119,20 @@ class Deployment:
         )
         return identifier
 
-    def assert_taken_back(self, operation: dict[str, Any], first: dict[str, int]) -> None:
+    def assert_taken_back(
+        self, operation: dict[str, Any], first: dict[str, int], changed: str = "read", other: str = "count"
+    ) -> None:
         """The first wave has not settled: its job runs in its former form, the other has not been touched."""
         states = {each["job"]: each["state"] for each in operation["actions"]}
-        assert (operation["state"], states["count"]) == ("failed", "skipped"), operation
-        (why,) = [each["error"] for each in operation["actions"] if each["job"] == "count"]
-        assert why.startswith("wave 1 did not settle: job 'read' is "), why
+        assert (operation["state"], states[other]) == ("failed", "skipped"), operation
+        (why,) = [each["error"] for each in operation["actions"] if each["job"] == other]
+        assert why.startswith(f"wave 1 did not settle: job {changed!r} is "), why
         by = eventually(lambda: self.client.operation(operation["id"])["replaced_by"], bool, PATIENCE)
         back = self.ended(by)
         assert back["state"] == "succeeded", back
         jobs = {each["job_name"]: each for each in self.client.jobs()}
-        assert (jobs["count"]["attempt"], jobs["read"]["attempt"] > first["read"]) == (first["count"], True)
-        assert {each["state"] for each in jobs.values()} == {"running"}
+        assert (jobs[other]["attempt"], jobs[changed]["attempt"] > first[changed]) == (first[other], True)
+        eventually(lambda: {each["state"] for each in self.client.jobs()}, lambda found: found == {"running"})
 
 
 def serve(directory: Path) -> Served:
@@ -138,12 +142,12 @@ def serve(directory: Path) -> Served:
 
 @contextmanager
 def sending(friend: MqttFriend) -> Iterator[list[str]]:
-    """Send texts in the background, some 100/s, each once; the list has all of them after the block."""
+    """Send texts in the background, some 100/s; the list has all of them after the block."""
     ended, sent, numbers = threading.Event(), list[str](), itertools.count()
 
     def send() -> None:
         while not ended.wait(0.2):
-            texts = [f"w{next(numbers)}" for _ in range(20)]
+            texts = [f"w{next(numbers) % TEXTS}" for _ in range(20)]
             friend.send("in", texts)
             sent.extend(texts)
 
@@ -182,7 +186,7 @@ def deployed_fixture(tmp_path: Path) -> Iterator[Deployment]:
         friends = MqttFriend(at_a.port), MqttFriend(at_b.port)
         for each in friends:
             stack.callback(each.close)
-        deployment = Deployment(tmp_path, *friends, serve(tmp_path))
+        deployment = Deployment(tmp_path, *friends, flink, serve(tmp_path))
         stack.callback(deployment.kill)
         deployed = deployment.client.apply(FORMER.encode(), "one", wait=PATIENCE)
         assert deployed["state"] == "succeeded", deployed
@@ -240,3 +244,17 @@ def test_a_job_that_dies_while_the_coordinator_is_away_takes_the_wave_back(deplo
         deployed.await_more()
     deployed.assert_counted([*sent, POISON])
     assert deployed.topics() == {"out/counted"}
+
+
+def test_a_job_that_is_lost_with_its_engine_takes_the_wave_back(deployed: Deployment) -> None:
+    """The former form continues with the counts of the newer one, at its former topic."""
+    first = deployed.attempts()
+    with sending(deployed.sender) as sent:
+        deployed.await_more()
+        operation = deployed.begin_roll_out(settle=PATIENCE, site="B")
+        deployed.await_more()
+        deployed.flink.kill_task_manager()  # in a small cluster, of the process of the JobManager too
+        deployed.assert_taken_back(deployed.ended(operation), first, "count", "read")
+        deployed.await_more()
+    deployed.assert_counted(sent)
+    assert deployed.topics() == {"out/counted", "out/newer"}
