@@ -11,8 +11,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from speck.sql.frames import MOST_ROWS, MOST_WAITING, ROWS_VERSION
-from speck.sql.program import FRAME, Expression, Input, Program, Sends, Takes, Windows, columns_in
+from speck.sql.frames import MOST_ROWS, MOST_WAITING
+from speck.sql.program import (
+    FRAME,
+    TIMES_FRAME,
+    Expression,
+    Input,
+    Program,
+    Sends,
+    Takes,
+    Windows,
+    columns_in,
+)
 from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
 
 _FORM_DIGITS = 8
@@ -47,13 +57,16 @@ def rest_of(program: Program, *inputs: Sequence[str]) -> Program:
         sides = [_rest(*each) for each in zip(program.join.sides, inputs, strict=True)]
         names = tuple(name for each in inputs for name in each)
         join = replace(program.join, sides=(sides[0], sides[1]))
-        return replace(program, input=Input(FRAME, (), ()), join=join, takes=Takes(names, (), ()))
+        return replace(
+            program, input=Input(FRAME, (), ()), join=join, takes=Takes(names, (), (), TIMES_FRAME)
+        )
     return _rest(program, inputs[0])
 
 
 def _rest(program: Program, inputs: Sequence[str]) -> Program:
     read = Input(FRAME, program.input.columns, (0,) * len(program.input.columns), program.input.watermark_ms)
-    return replace(program, input=read, takes=Takes(tuple(inputs), _kept(program), _computed(program)))
+    takes = Takes(tuple(inputs), _kept(program), _computed(program), TIMES_FRAME)
+    return replace(program, input=read, takes=takes)
 
 
 def whole_of(rest: Program, read: Input) -> Program:
@@ -72,7 +85,7 @@ def input_of(program: Program, cut: str, table: int = 0) -> Program:
         return input_of(program.join.sides[table], cut)
     windows = _windows(program)
     time = program.columns[0][1]
-    sends = Sends(cut, time, windows.slide_ms, MOST_WAITING)
+    sends = Sends(cut, time, windows.slide_ms, MOST_WAITING, TIMES_FRAME)
     read = program.input.columns
     part = replace(
         program, windows=None, having=None, select=(), rank=None, keep=None, format=FRAME, sends=sends
@@ -158,9 +171,7 @@ def _form(program: Program) -> list[object]:
     windows = _windows(program)
     read = [str(each.type) for each in program.input.columns]
     merges = [[each.kind, each.type] for each in windows.merges]
-    # The connectors that have sessions read frames of several rows.
-    version = [] if windows.session else [ROWS_VERSION]
-    return [read, _kept(program), _computed(program), windows.keys, merges, *version]
+    return [read, _kept(program), _computed(program), windows.keys, merges, TIMES_FRAME]
 
 
 def _windows(program: Program) -> Windows:

@@ -13,14 +13,14 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from speck.sql.cuts import input_of, rest_of
-from speck.sql.frames import OpenFrame, Steps, Tracker, reader, text_of, texts_of, totals_of
+from speck.sql.frames import FrameWriter, OpenFrame, Steps, Tracker, reader, text_of, totals_of
 from speck.sql.groups import Groups, Sessions, Spans, groups_of
 from speck.sql.messages import UnparsableMessage, decoder, encoder
 from speck.sql.operators import Row, Value, compiled, finite
 from speck.sql.pairs import pairs_of
 from speck.sql.program import Expression, Join, Program, Sends, Takes, Windows
 from speck.sql.ranks import ranked
-from speck.sql.types import COLUMNS, PARTIALS
+from speck.sql.types import COLUMNS
 
 Messages = Iterable[tuple[str, bytes]]
 _Found = TypeVar("_Found")
@@ -159,7 +159,8 @@ def _closed(
 def _frames(program: Program, sends: Sends, messages: Messages, outcome: Outcome) -> Iterator[str]:
     """The frames of an input job without windows: of rows, or of a progress that is new."""
     steps, lag = Steps(sends.step_ms), program.input.watermark_ms or 0
-    frame, decode, select = OpenFrame(sends.cut, sends.rows), decoder(program.input), _selector(program)
+    frame = OpenFrame(FrameWriter(sends, program.output))
+    decode, select = decoder(program.input), _selector(program)
 
     def sized(topic: str, content: bytes) -> tuple[Row, int]:
         return decode(topic, content), len(content)
@@ -185,10 +186,11 @@ def _partials(
         (None if row is None else totals_of(windows, row), steps.advance(read[sends.time] - lag))
         for row, read in _rows(program, messages, outcome)
     )
+    writer = FrameWriter(sends, program.output)
     slides = Spans(windows) if windows.session else Groups(windows, totals=True)
     for mark, closed in _closed(slides, timed, outcome, end):
         for start, rows in groupby(_selected(program, closed), lambda row: windows.starts(row[0])[0]):
-            yield from texts_of(PARTIALS, start, rows, sends.rows)
+            yield from writer.frames(rows, start)
         if mark is not None:
             yield text_of(None, mark)
 

@@ -1,9 +1,10 @@
 """Frames: the messages between the parts of a query.
 
 A frame is an array of JSON: version, number of the cut (its place in ``CUTS``, from 1), progress, and the
-values of one row, or in version 2 an array for each of several rows.  The progress is a time (ms since 1970):
-no later row of the input belongs to a window that ends before it.  The cut 0 has no row: the frame is for the
-progress alone.
+values of one row, or in versions 2 and 3 an array for each row.  In version 3, each time is the difference to
+that of the row before it, or to the progress.  The progress is a time (ms since 1970): no later
+row of the input belongs to a window that ends before it.  The cut 0 has no row: the frame is for the progress
+alone.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from speck.sql import times
 from speck.sql.groups import added, begin
 from speck.sql.messages import UnparsableMessage, json_of, scalar
 from speck.sql.operators import Row, Value, compiled
-from speck.sql.program import Join, Program, Takes, Windows
-from speck.sql.types import CUTS, Type
+from speck.sql.program import ROWS_FRAME, TIMES_FRAME, Join, Program, Sends, Takes, Windows
+from speck.sql.types import CUTS, Column, Type
 
-VERSION, ROWS_VERSION = 1, 2
+VERSION = 1  # of a frame without a row, or with the values of one
 MOST_ROWS = 64  # of a frame
-MOST_BYTES = 8 * 1024  # of a frame with several rows, or of the messages whose rows are in it
-# Messages whose rows are in a frame of an input job without windows: brokers send as many before the first is
-# acknowledged, if their smallest limit is 10.
-MOST_WAITING = 8
+MOST_BYTES = 8 * 1024  # of a frame with several rows, if each had its own times
+# Messages whose rows are in a frame of an input job without windows: brokers deliver as many before the first
+# is acknowledged, if their limit is that of EMQX or greater.
+MOST_WAITING = 32
+MOST_READ_BYTES = 32 * 1024  # of these messages
+_BIGINTS = range(-(2**63), 2**63)
 _HEAD = 3  # version, cut and progress
 _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
@@ -46,42 +49,87 @@ class Frame:
 
 def text_of(cut: str | None, progress: int, row: Sequence[Value] = ()) -> str:
     """The text of a frame; without a cut it has no row."""
-    number = 0 if cut is None else CUTS.index(cut) + 1
-    return json.dumps(
-        [VERSION, number, max(progress, 0), *map(_written, row)], ensure_ascii=False, separators=(",", ":")
-    )
+    return _json([VERSION, _number(cut), max(progress, 0), *map(_written, row)])
 
 
-def texts_of(cut: str, progress: int, rows: Iterable[Row], most: int) -> Iterator[str]:
-    """The texts of frames of up to ``most`` rows each, in an order that the rows alone decide."""
-    texts = sorted((text_of(cut, progress, each) for each in rows), key=lambda text: text.encode("utf-16-be"))
-    if most == 1:
-        yield from texts
-        return
-    head = text_of(cut, progress)[:-1]
-    waiting, size = list[str](), 0
-    for text in texts:
-        row = f"[{text[len(head) + 1 :]}"
-        length = len(row.encode())
-        if waiting and (len(waiting) == most or size + length > MOST_BYTES):
-            yield _of_rows(head, waiting)
-            waiting, size = [], 0
-        waiting.append(row)
-        size += length
-    if waiting:
-        yield _of_rows(head, waiting)
+@dataclass(frozen=True)
+class FrameWriter:
+    """Writes the rows of an input job as frames."""
+
+    sends: Sends
+    columns: Sequence[Column]
+
+    def is_full(self, messages: int, size: int) -> bool:
+        """True if a frame with the rows of so many messages, of so many bytes, has to be sent."""
+        bound = MOST_READ_BYTES if self.sends.frame == TIMES_FRAME else MOST_BYTES
+        return messages >= self.sends.rows or size >= bound
+
+    def frame(self, rows: Sequence[Row], progress: int) -> str:
+        """The frame of rows in their order."""
+        if len(rows) == 1 and self.sends.frame == ROWS_FRAME:
+            return text_of(self.sends.cut, progress, rows[0])
+        return self._several(rows, progress)
+
+    def frames(self, rows: Iterable[Row], progress: int) -> Iterator[str]:
+        """The frames of rows, in an order that the rows alone decide."""
+        texts = [(_json([*map(_written, each)]), each) for each in rows]
+        texts.sort(key=lambda each: each[0].encode("utf-16-be"))
+        if self.sends.rows == 1:
+            yield from (text_of(self.sends.cut, progress, each) for _, each in texts)
+            return
+        waiting, size = list[Row](), 0
+        for text, row in texts:
+            length = len(text.encode())
+            if waiting and (len(waiting) == self.sends.rows or size + length > MOST_BYTES):
+                yield self._several(waiting, progress)
+                waiting, size = [], 0
+            waiting.append(row)
+            size += length
+        if waiting:
+            yield self._several(waiting, progress)
+
+    def _several(self, rows: Sequence[Row], progress: int) -> str:
+        head = [self.sends.frame, _number(self.sends.cut), max(progress, 0)]
+        found = list(rows)
+        if self.sends.frame == TIMES_FRAME:
+            times = [each.type is Type.TIMESTAMP for each in self.columns]
+            found = [*_differences(rows, times, max(progress, 0))]
+        return _json([*head, *([*map(_written, each)] for each in found)])
+
+
+def _differences(rows: Iterable[Row], times: Sequence[bool], progress: int) -> Iterator[Row]:
+    """Rows with the differences of times: to that of the row before which has one, or to the progress."""
+    before = [progress] * len(times)
+    for row in rows:
+        found = list(row)
+        for at, value in enumerate(row):
+            if times[at] and value is not None:
+                found[at], before[at] = value - before[at], value
+        yield found
+
+
+def _sums(rows: Iterable[Row], times: Sequence[bool], progress: int) -> Iterator[Row]:
+    """The inverse of :func:`_differences`.  Raises :class:`UnparsableMessage`."""
+    before = [progress] * len(times)
+    for row in rows:
+        found = list(row)
+        for at, value in enumerate(row):
+            if times[at] and value is not None:
+                if (time := before[at] + value) not in _BIGINTS:
+                    raise UnparsableMessage(_NO_FRAME)
+                found[at] = before[at] = time
+        yield found
 
 
 @dataclass
 class OpenFrame:
     """The rows of an input job without windows that wait for others of their frame.
 
-    It is closed when the progress has moved a step, since results wait for that, and once ``most`` messages
-    have come, or :data:`MOST_BYTES` of them: it follows from the messages alone, by no clock.
+    It is closed when the progress has moved a step, since results wait for that, and once it is full: it
+    follows from the messages alone, by no clock.
     """
 
-    cut: str
-    most: int
+    writer: FrameWriter
     _rows: list[Row] = field(default_factory=list)
     _messages: int = 0
     _bytes: int = 0
@@ -94,21 +142,21 @@ class OpenFrame:
         self._messages += 1
         self._bytes += size
         self._progress = max(self._progress, progress)
-        return self._messages >= self.most or self._bytes >= MOST_BYTES
+        return self.writer.is_full(self._messages, self._bytes)
 
     def close(self) -> str | None:
         """The text of the frame; ``None`` without a row."""
-        texts = [text_of(self.cut, self._progress, each) for each in self._rows]
-        head = text_of(self.cut, self._progress)[:-1]
+        text = self.writer.frame(self._rows, self._progress) if self._rows else None
         self._rows, self._messages, self._bytes, self._progress = [], 0, 0, 0
-        if len(texts) < 2:
-            return texts[0] if texts else None
-        return _of_rows(head, [f"[{each[len(head) + 1 :]}" for each in texts])
+        return text
 
 
-def _of_rows(head: str, rows: Sequence[str]) -> str:
-    version = head.replace(f"[{VERSION},", f"[{ROWS_VERSION},", 1)
-    return f"{version},{','.join(rows)}]"
+def _json(values: Sequence[object]) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+def _number(cut: str | None) -> int:
+    return 0 if cut is None else CUTS.index(cut) + 1
 
 
 def _written(value: Value) -> Value:
@@ -125,23 +173,24 @@ def reader(program: Program) -> Callable[[str, bytes], Frame]:
     forms = _forms(program)
 
     def read(topic: str, content: bytes) -> Frame:
-        number, progress, rows = _parsed(content)
+        version, number, progress, rows = _parsed(content)
         if number == 0 and rows == [[]]:
             return Frame(topic.rpartition("/")[2], progress, ())
         if not 0 < number <= len(CUTS):
             raise UnparsableMessage(_NO_FRAME)
-        found = [_row(forms[number - 1], each) for each in rows]
-        kept = tuple(each for each in found if each is not None)
+        form = forms[number - 1]
+        values: Iterable[Row] = (form.values(each) for each in rows)
+        if version == TIMES_FRAME:
+            values = _sums(values, [each is Type.TIMESTAMP for each in form.types], progress)
+        kept = tuple(row for each in values if (row := _row(form, each)) is not None)
         return Frame(topic.rpartition("/")[2], progress, kept)
 
     return read
 
 
-def _row(form: _Form, values: object) -> Row | None:
-    """The row before the windows that is written so; ``None`` for one that the condition leaves out."""
-    if not isinstance(values, list) or len(values) != len(form.types):
-        raise UnparsableMessage(_NO_FRAME)
-    row = form.row(values)
+def _row(form: _Form, values: Row) -> Row | None:
+    """The row before the windows; ``None`` for one that the condition leaves out."""
+    row = form.rest(values)
     if row is not None and row[0] is None:
         raise UnparsableMessage(_NO_FRAME)
     return row
@@ -164,17 +213,17 @@ def _reader_of_sides(join: Join) -> Callable[[str, bytes], Frame]:
 _NO_FRAME = "it is not a frame of this query"
 
 
-def _parsed(content: bytes) -> tuple[int, int, list[Any]]:
-    """Number of the cut, progress, and the values of each row."""
+def _parsed(content: bytes) -> tuple[int, int, int, list[Any]]:
+    """Version, number of the cut, progress, and the values of each row."""
     data = json_of(content)
     if not isinstance(data, list) or len(data) < _HEAD:
         raise UnparsableMessage(_NO_FRAME)
     version, number, progress = (scalar(Type.BIGINT, each) for each in data[:_HEAD])
     if version is None or number is None or progress is None or not 0 <= progress <= times.HIGHEST:
         raise UnparsableMessage(_NO_FRAME)
-    if version not in (VERSION, ROWS_VERSION):
-        raise UnparsableMessage(f"the frame has version {version} (expected at most {ROWS_VERSION})")
-    return number, progress, data[_HEAD:] if version == ROWS_VERSION else [data[_HEAD:]]
+    if version not in (VERSION, ROWS_FRAME, TIMES_FRAME):
+        raise UnparsableMessage(f"the frame has version {version} (expected at most {TIMES_FRAME})")
+    return version, number, progress, [data[_HEAD:]] if version == VERSION else data[_HEAD:]
 
 
 @dataclass(frozen=True)
@@ -184,8 +233,11 @@ class _Form:
     types: Sequence[Type]
     rest: Callable[[Row], Row | None]
 
-    def row(self, values: Sequence[object]) -> Row | None:
-        return self.rest([_value(type, each) for type, each in zip(self.types, values, strict=True)])
+    def values(self, written: object) -> Row:
+        """The values of a row.  Raises :class:`UnparsableMessage`."""
+        if not isinstance(written, list) or len(written) != len(self.types):
+            raise UnparsableMessage(_NO_FRAME)
+        return [_value(type, each) for type, each in zip(self.types, written, strict=True)]
 
 
 def _value(type: Type, written: object) -> Value:

@@ -19,8 +19,11 @@ VERSION = 1
 PART_VERSION = 2  # of a query in parts or with ranks, of which an older connector would miss some
 THIRD_VERSION = 3  # of a query with a join or with sessions, or with frames of several rows
 FOURTH_VERSION = 4  # of a part of a query that sends the best rows of a slide
-LATEST_VERSION = 5  # of a part of a query that merges rows of sessions
+FIFTH_VERSION = 5  # of a part of a query that merges rows of sessions
+LATEST_VERSION = 6  # of a part of a query whose frames have differences of times
 FRAME = "frame"  # the format of the messages between the parts of a query
+# Versions of frames with several rows: as written, and with differences of times.
+ROWS_FRAME, TIMES_FRAME = 2, 3
 Expression = tuple[Any, ...]
 
 
@@ -91,13 +94,14 @@ class Sends:
 
     ``time`` is the index of the event time among the columns of the input; ``step_ms`` the slide of the
     query's windows, in which the progress is sent without a row.  ``rows`` is the largest number of rows of a
-    frame.
+    frame, or of the messages whose rows are in it; ``frame`` is the version of one with several rows.
     """
 
     cut: str
     time: int
     step_ms: int
     rows: int = 1
+    frame: int = ROWS_FRAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +109,13 @@ class Takes:
     """The frames that the rest of a query reads: rows of each of ``inputs``, behind any cut.
 
     ``kept`` are the indexes of the columns behind the condition, ``computed`` those of the program's columns
-    that are no constants.
+    that are no constants.  ``frame`` is the latest version of a frame that comes.
     """
 
     inputs: tuple[str, ...]
     kept: tuple[int, ...]
     computed: tuple[int, ...]
+    frame: int = ROWS_FRAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,9 @@ class Program:
         later: dict[str, Any] = {
             name: dataclasses.asdict(part) for name in _LATER if (part := getattr(self, name))
         }
+        for name, part in later.items():
+            if name in _FRAMED and part["frame"] == ROWS_FRAME:
+                del part["frame"]
         if self.sends is not None and self.sends.rows == 1:
             del later["sends"]["rows"]
         later |= {} if self.rank is None else {"keep": self.keep}
@@ -207,9 +215,11 @@ class Program:
 
     def _version(self, later: bool) -> int:
         """The version of the form; ``later`` is true if the first one had not all of its fields."""
+        if TIMES_FRAME in (each.frame for each in (self.sends, self.takes) if each is not None):
+            return LATEST_VERSION
         session = self.windows is not None and self.windows.session
         if self.sends is not None and session:
-            return LATEST_VERSION
+            return FIFTH_VERSION
         if self.sends is not None and self.rank is not None:
             return FOURTH_VERSION
         third = self.join is not None or session
@@ -242,7 +252,7 @@ class Program:
             format=data["format"],
             output=tuple(map(_column_of, data["output"])),
             sends=None if sends is None else Sends(**sends),
-            takes=None if takes is None else Takes(**{name: tuple(each) for name, each in takes.items()}),
+            takes=None if takes is None else _takes(takes),
             rank=None if rank is None else Rank(**{name: _expression(each) for name, each in rank.items()}),
             keep=_expression(data.get("keep")),
             join=_join_of(data["join"]) if "join" in data else None,
@@ -267,6 +277,12 @@ def _join_of(data: Mapping[str, Any]) -> Join:
 
 
 _LATER = ("sends", "takes", "rank")  # in the form of a query that has them
+_FRAMED = ("sends", "takes")
+
+
+def _takes(data: Mapping[str, Any]) -> Takes:
+    inputs, kept, computed = (tuple(data[name]) for name in ("inputs", "kept", "computed"))
+    return Takes(inputs, kept, computed, data.get("frame", ROWS_FRAME))
 
 
 def _column(column: Column) -> dict[str, Any]:

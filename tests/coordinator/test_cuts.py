@@ -175,7 +175,7 @@ def test_what_runs_is_planned_again_without_a_change(bench: Bench) -> None:
 
 def test_what_runs_may_begin_to_merge_and_end_it(bench: Bench) -> None:
     bench.apply(TEXT.replace("cut: auto", "cut: filter"))
-    bench.profiles = dict.fromkeys(INPUTS, profile(5000.0, 0.12))  # eight rows a message
+    bench.profiles = dict.fromkeys(INPUTS, profile(5000.0, 0.03))  # the rows of 32 messages in one
     planned = bench.plan(TEXT)
     assert cuts(planned) == dict.fromkeys(INPUTS, "partials")
     assert kinds_of(planned) == {"Update", "Keep"}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from speck.sql.bind import bind
 from speck.sql.cuts import cuts_of, form_of, input_of, rest_of
 from speck.sql.evaluate import evaluate, evaluate_tables
-from speck.sql.frames import MOST_WAITING
-from speck.sql.program import Program
-from speck.sql.types import PARTIALS
+from speck.sql.frames import MOST_WAITING, FrameWriter, reader
+from speck.sql.program import ROWS_FRAME, TIMES_FRAME, Program, Sends
+from speck.sql.types import PARTIALS, Column, Type
 from tests.sql.in_parts import INPUTS, LAG, Input, Message, in_disorder, interleaved, run_in_parts
 from tests.sql.random_queries import (
     CONTRACT,
@@ -119,12 +119,12 @@ def frames_of(cut: str, *found: Message, text: str = COUNT, end: bool = False) -
 def test_frames_of_each_cut() -> None:
     progress = START - LAG
     t, mark = START, START + 2000
-    assert frames_of("columns", row(0)) == [[1, 1, progress, t, 5, 1, 0.5, "x"]]
-    assert frames_of("filter", row(0)) == [[1, 2, progress, t, 5, 0.5, "x"]]
+    assert frames_of("columns", row(0)) == [[3, 1, progress, [LAG, 5, 1, 0.5, "x"]]]
+    assert frames_of("filter", row(0)) == [[3, 2, progress, [LAG, 5, 0.5, "x"]]]
     computed = COUNT.replace("k,", "UPPER(k) AS k,", 1).replace("window_end, k", "window_end, UPPER(k)")
-    assert frames_of("rows", row(0), text=computed) == [[1, 3, progress, t, "X", 5, 0.5]]
+    assert frames_of("rows", row(0), text=computed) == [[3, 3, progress, [LAG, "X", 5, 0.5]]]
     partials = frames_of("partials", row(0), row(500, a=3, d=2), row(3000, b=0))
-    assert partials == [[1, 0, START - 2000], [2, 4, t, [t, "x", 2, 3, 2.5]], [1, 0, mark]]
+    assert partials == [[1, 0, START - 2000], [3, 4, t, [0, "x", 2, 3, 2.5]], [1, 0, mark]]
 
 
 def test_the_totals_of_a_slide_travel_together() -> None:
@@ -137,25 +137,25 @@ def test_the_totals_of_a_slide_travel_together() -> None:
 
 def sizes_of(frames: list[list[object]]) -> list[int]:
     """The number of rows of each frame, 0 for a progress alone."""
-    return [len(each) - 3 if each[0] == 2 else int(each[1] != 0) for each in frames]
+    return [len(each) - 3 if each[0] != 1 else int(each[1] != 0) for each in frames]
 
 
 def test_the_rows_of_some_messages_travel_together_until_the_progress_moves() -> None:
-    found = [row(each, a=each) for each in range(20)]
-    assert sizes_of(frames_of("filter", *found)) == [1, 8, 8, 3]  # the first message moves the progress
+    found = [row(each, a=each) for each in range(70)]
+    assert sizes_of(frames_of("filter", *found)) == [1, 32, 32, 5]  # the first message moves the progress
     frames = frames_of("filter", *found, row(1200), row(1300), row(1100))
-    assert sizes_of(frames) == [1, 8, 8, 4, 2]
-    assert [each[2] for each in frames] == [START - LAG + each for each in (0, 8, 16, 1200, 1300)]
-    assert [each[1] for each in frames[1][3:] if isinstance(each, list)] == [*range(1, 9)]
+    assert sizes_of(frames) == [1, 32, 32, 6, 2]
+    assert [each[2] for each in frames] == [START - LAG + each for each in (0, 32, 64, 1200, 1300)]
+    assert [each[1] for each in frames[1][3:] if isinstance(each, list)] == [*range(1, 33)]
 
 
 def test_messages_count_for_a_frame_and_not_their_rows() -> None:
     """A change of the condition does not change where frames end."""
-    found = [row(each, b=each % 5) for each in range(1, 33)]
-    assert sizes_of(frames_of("columns", *found)) == [1, 8, 8, 8, 7]
-    assert sizes_of(frames_of("filter", *found)) == [1, 7, 6, 6, 6]
-    assert sizes_of(frames_of("filter", *(row(each, b=0) for each in range(32)))) == [0]
-    long = [row(each, k="x" * 3000) for each in range(8)]
+    found = [row(each, b=each % 5) for each in range(1, 101)]
+    assert sizes_of(frames_of("columns", *found)) == [1, 32, 32, 32, 3]
+    assert sizes_of(frames_of("filter", *found)) == [1, 26, 25, 26, 2]
+    assert sizes_of(frames_of("filter", *(row(each, b=0) for each in range(64)))) == [0]
+    long = [row(each, k="x" * 12_000) for each in range(8)]
     assert sizes_of(frames_of("columns", *long)) == [1, 3, 3, 1]
 
 
@@ -216,7 +216,7 @@ def test_the_form_of_a_part_with_the_best_rows_is_refused_by_a_connector_of_befo
         json.loads(input_of(bind(text, {"rows": CONTRACT}).program, PARTIALS).to_json())["version"]
         for text in (BEST, BEST.replace("ORDER BY a DESC", "ORDER BY COUNT(*) DESC"), SESSIONS)
     ]
-    assert versions == [4, 3, 5]
+    assert versions == [6, 6, 6]
 
 
 def test_the_rows_of_a_session_are_sent_at_their_first_and_last_time() -> None:
@@ -224,9 +224,7 @@ def test_the_rows_of_a_session_are_sent_at_their_first_and_last_time() -> None:
     found = [row(2000), row(2300, a=3), row(2900, a=1, d=2), row(3999, k="y"), row(10_000)]
     frames = [each for each in frames_of("partials", *found, text=SESSIONS) if each[1] == 4]
     at = START + 2000
-    assert frames == [
-        [2, 4, at, [at, "x", 3, 1, 3.0], [at + 900, "x", 0, None, None], [at + 1999, "y", 1, 5, 0.5]]
-    ]
+    assert frames == [[3, 4, at, [0, "x", 3, 1, 3.0], [900, "x", 0, None, None], [1099, "y", 1, 5, 0.5]]]
 
 
 def test_the_slides_of_sessions_are_bounded() -> None:
@@ -250,12 +248,12 @@ def test_frames_of_one_row_are_read_beside_those_of_several() -> None:
     assert results(*one, *ends) == results(both, *ends)
     former = bind(COUNT, {"rows": CONTRACT}).program
     sent = json.loads(input_of(former, PARTIALS).to_json())
-    del sent["sends"]["rows"]
+    del sent["sends"]["rows"], sent["sends"]["frame"]
     frames = evaluate(Program.from_json(json.dumps(sent)), [row(0), row(3000)]).messages
     assert [1, 4] in [json.loads(each)[:2] for each in frames]
     sent = json.loads(input_of(former, "columns").to_json())
-    assert sent["version"] == 3
-    del sent["sends"]["rows"]
+    assert sent["version"] == 6
+    del sent["sends"]["rows"], sent["sends"]["frame"]
     frames = evaluate(Program.from_json(json.dumps(sent)), [row(each) for each in range(9)]).messages
     assert [json.loads(each)[:2] for each in frames] == [[1, 1]] * 9
 
@@ -293,8 +291,13 @@ def test_an_input_that_an_edit_left_out_gives_rows_and_holds_nothing_back() -> N
         (b"[1", "it is not JSON"),
         (b'{"a":1}', "it is not a frame of this query"),
         (b"[1,0]", "it is not a frame of this query"),
-        (b"[3,0,5]", "the frame has version 3 (expected at most 2)"),
+        (b"[4,0,5]", "the frame has version 4 (expected at most 3)"),
         (b"[2,0,5]", "it is not a frame of this query"),
+        (b"[3,0,5]", "it is not a frame of this query"),
+        (b'[3,4,5,5,"x",1,1,1.5]', "it is not a frame of this query"),
+        (b'[3,4,5,[9223372036854775807,"x",1,1,1.5]]', "it is not a frame of this query"),
+        (b'[3,4,5,["x","x",1,1,1.5]]', "it is not a frame of this query"),
+        (b'[3,4,5,[null,"x",1,1,1.5]]', "it is not a frame of this query"),
         (b"[2,4,5,6]", "it is not a frame of this query"),
         (b'[2,4,5,[5,"x",1,1,1.5],[5]]', "it is not a frame of this query"),
         (b"[1,0,-5]", "it is not a frame of this query"),
@@ -376,3 +379,44 @@ def test_frames_of_a_third_table_are_none_of_the_query() -> None:
     assert found.unparsable == [(0, "it is not a frame of this query")]
     left_out = evaluate(rest_of(program, ["rows-a"], ["others-a"]), [("speck/sql/q/0/rows-c", b"[1,0,5]")])
     assert not left_out.unparsable
+
+
+# --- differences of times
+
+
+@tries(60)
+@given(case=windowed, seed=st.integers(0, 2**32))
+def test_frames_with_differences_have_the_rows_of_those_without(case: Case, seed: int) -> None:
+    """Those of a version of before, whose input jobs a rest may still read."""
+    program, dice = program_of(case), random.Random(seed)
+    found, cut = in_disorder(case.rows * 3, dice), dice.choice(cuts_of(program))
+    part = input_of(program, cut)
+    assert part.sends is not None
+    read = reader(rest_of(program, ["rows-a"]))
+    rows = []
+    for version in (ROWS_FRAME, TIMES_FRAME):
+        sends = replace(part.sends, frame=version, rows=8)
+        former = replace(part, sends=sends)
+        assert Program.from_json(former.to_json()) == former
+        frames = [read("q/rows-a", each.encode()) for each in evaluate(former, found).messages]
+        rows.append([(each.progress, each.rows) for each in frames])
+    assert rows[0] == rows[1]
+
+
+def test_a_rest_of_before_reads_all_frames_and_one_of_now_is_refused_by_its_connector() -> None:
+    now = rest_of(bind(COUNT, {"rows": CONTRACT}).program, INPUTS)
+    assert now.takes is not None
+    former = replace(now, takes=replace(now.takes, frame=ROWS_FRAME))
+    versions = [json.loads(each.to_json())["version"] for each in (former, now)]
+    assert versions == [2, 6] and Program.from_json(former.to_json()) == former
+    sent = [("rows-a", [1, 4, START, START, "x", 1, 1, 1.5]), ("rows-b", [3, 4, START, [7, "x", 2, 1, 1.5]])]
+    found = [(f"q/{name}", json.dumps(each).encode()) for name, each in sent]
+    outcomes = [evaluate(each, found) for each in (former, now)]
+    assert outcomes[0] == outcomes[1] and outcomes[0].rows[-1][2] == 3
+
+
+def test_times_that_are_missing_do_not_count() -> None:
+    rows = [[START, None], [START + 5, START - 9], [START + 7, None], [START + 4, START + 1]]
+    columns = (Column("t", Type.TIMESTAMP), Column("f", Type.TIMESTAMP))
+    writer = FrameWriter(Sends("columns", 0, 1000, 32, TIMES_FRAME), columns)
+    assert writer.frame(rows, START) == f"[3,1,{START},[0,null],[5,-9],[2,null],[-3,10]]"

@@ -17,8 +17,10 @@ import java.util.List;
 public record Frame(String input, long progress, List<Object[]> rows, int side) {
     static final int VERSION = 1;
     static final int ROWS_VERSION = 2;
+    /** As the version before, with each time as the difference to that of the row before it, or to the progress. */
+    static final int TIMES_VERSION = 3;
     static final int MOST_ROWS = 64; // of a frame
-    static final int MOST_BYTES = 8 * 1024; // of a frame with several rows, or of the messages whose rows are in it
+    static final int MOST_BYTES = 8 * 1024; // of a frame with several rows, without differences
     private static final int HEAD = 4; // of values(), before the rows
     /** The number of a frame without a row, and those of the cuts. */
     static final int NO_CUT = 0;
@@ -102,21 +104,6 @@ public record Frame(String input, long progress, List<Object[]> rows, int side) 
             found.add(text.append(']').toString());
         }
         return found;
-    }
-
-    /** Merges frames of one row, of the same cut, into one with this progress. */
-    static String of(List<String> frames, long progress) {
-        String first = frames.get(0);
-        StringBuilder text = new StringBuilder("[").append(frames.size() == 1 ? VERSION : ROWS_VERSION)
-                .append(first, first.indexOf(','), first.indexOf(',', first.indexOf(',') + 1) + 1)
-                .append(progress);
-        if (frames.size() == 1) {
-            return text.append(first.substring(head(first))).toString();
-        }
-        for (String frame : frames) {
-            text.append(",[").append(frame, head(frame) + 1, frame.length());
-        }
-        return text.append(']').toString();
     }
 
     /** Returns the place of the comma behind version, cut and progress. */

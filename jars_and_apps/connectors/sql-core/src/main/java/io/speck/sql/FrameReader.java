@@ -1,6 +1,7 @@
 package io.speck.sql;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -9,7 +10,8 @@ final class FrameReader {
     static final String NO_FRAME = "it is not a frame of this query";
     private static final int HEAD = 3; // version, cut and progress
     private static final RowDecoder JSON = new RowDecoder("json", List.of());
-    static final Column WHOLE = new Column("", "bigint", true, "", 0);
+    private static final String TIME = "timestamp";
+    static final Column WHOLE = column("bigint");
     private static final Map<String, Double> NOT_FINITE = Map.of("Infinity", Double.POSITIVE_INFINITY, "-Infinity",
             Double.NEGATIVE_INFINITY, "NaN", Double.NaN);
 
@@ -27,7 +29,7 @@ final class FrameReader {
         this.read = read.stream().map(each -> column(each.type())).toList();
         kept = SqlProgram.indexes(takes.get("kept"));
         computed = SqlProgram.indexes(takes.get("computed"));
-        values = new ArrayList<>(List.of(WHOLE));
+        values = new ArrayList<>(List.of(column(TIME)));
         program.windows().keys().forEach(each -> values.add(column(each)));
         totals = new ArrayList<>(values);
         program.windows().merges().forEach(each -> {
@@ -36,10 +38,10 @@ final class FrameReader {
         });
     }
 
-    /** A column of a frame, where times are numbers and whole ones have 64 bits. */
+    /** A column of a frame, where times are numbers and whole ones have 64 bits; its name is the type of the table's. */
     static Column column(String type) {
-        boolean whole = type.equals("int") || type.equals("timestamp");
-        return new Column("", whole ? WHOLE.type() : type, true, "", 0);
+        boolean whole = type.equals("int") || type.equals(TIME);
+        return new Column(type, whole ? "bigint" : type, true, "", 0);
     }
 
     /** @throws UnparsableMessageException if the message is no frame of the query */
@@ -54,11 +56,12 @@ final class FrameReader {
             return new Frame(input, head[2], List.of());
         }
         List<Object[]> rows = new ArrayList<>();
+        Former before = head[0] < Frame.TIMES_VERSION ? null : new Former(head[2]);
         for (Object each : head[0] == Frame.VERSION ? List.of(written) : written) {
             if (!(each instanceof List<?> values)) {
                 throw new UnparsableMessageException(NO_FRAME);
             }
-            Object[] row = row(head[1], values);
+            Object[] row = row(head[1], values, before);
             if (row != null && row[0] == null) {
                 throw new UnparsableMessageException(NO_FRAME);
             }
@@ -80,9 +83,9 @@ final class FrameReader {
         if (head[2] < 0 || head[2] > Times.HIGHEST) {
             throw new UnparsableMessageException(NO_FRAME);
         }
-        if (head[0] != Frame.VERSION && head[0] != Frame.ROWS_VERSION) {
+        if (head[0] < Frame.VERSION || head[0] > Frame.TIMES_VERSION) {
             throw new UnparsableMessageException("the frame has version " + head[0] + " (expected at most "
-                    + Frame.ROWS_VERSION + ")");
+                    + Frame.TIMES_VERSION + ")");
         }
         if (head[1] < Frame.NO_CUT || head[1] > Frame.PARTIALS || head[0] != Frame.VERSION && head[1] == Frame.NO_CUT) {
             throw new UnparsableMessageException(NO_FRAME);
@@ -91,20 +94,39 @@ final class FrameReader {
     }
 
     /** Returns the row before the windows; null if the condition leaves it out. */
-    private Object[] row(long cut, List<?> written) {
+    private Object[] row(long cut, List<?> written, Former before) {
         if (cut == Frame.COLUMNS) {
-            return program.totals(placed(written, all(read), read, new Object[read.size()]));
+            return program.totals(placed(written, all(read), read, new Object[read.size()], before));
         }
         if (cut == Frame.FILTER) {
-            return program.totalsBehindCondition(placed(written, kept, read, new Object[read.size()]));
+            return program.totalsBehindCondition(placed(written, kept, read, new Object[read.size()], before));
         }
         if (cut == Frame.ROWS) {
-            return program.totalsOf(placed(written, computed, values, program.constants(computed)));
+            return program.totalsOf(placed(written, computed, values, program.constants(computed), before));
         }
         if (cut == Frame.PARTIALS) {
-            return placed(written, all(totals), totals, new Object[totals.size()]);
+            return placed(written, all(totals), totals, new Object[totals.size()], before);
         }
         throw new UnparsableMessageException(NO_FRAME);
+    }
+
+    /** The times of the row before, by the places of its values; those before the first row are the progress. */
+    private static final class Former {
+        private final long progress;
+        private final Map<Integer, Long> times = new HashMap<>();
+
+        Former(long progress) {
+            this.progress = progress;
+        }
+
+        Long next(int place, long difference) {
+            try {
+                return times.merge(place, Math.addExact(times.getOrDefault(place, progress), difference),
+                        (any, time) -> time);
+            } catch (ArithmeticException e) {
+                throw new UnparsableMessageException(NO_FRAME);
+            }
+        }
     }
 
     private static int[] all(List<Column> columns) {
@@ -116,12 +138,15 @@ final class FrameReader {
     }
 
     /** Puts the values of a frame into a row, those of one that has others where they are missing. */
-    private static Object[] placed(List<?> written, int[] places, List<Column> columns, Object[] row) {
+    private static Object[] placed(List<?> written, int[] places, List<Column> columns, Object[] row, Former before) {
         if (written.size() != places.length) {
             throw new UnparsableMessageException(NO_FRAME);
         }
         for (int at = 0; at < places.length; at++) {
-            row[places[at]] = value(columns.get(places[at]), written.get(at));
+            Column column = columns.get(places[at]);
+            Object value = value(column, written.get(at));
+            boolean difference = before != null && column.name().equals(TIME) && value != null;
+            row[places[at]] = difference ? before.next(at, (Long) value) : value;
         }
         return row;
     }

@@ -3,7 +3,6 @@ package io.speck.sql;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -121,12 +120,8 @@ public final class Panes {
     List<String> ended(long last) {
         NavigableMap<Long, Map<List<Object>, Total>> ended = open.headMap(last, true);
         List<String> found = new ArrayList<>();
-        for (Map<List<Object>, Total> slide : ended.values()) {
-            List<String> results = new ArrayList<>(program.ranks()
-                    ? program.ranked(new ArrayList<>(rows(slide)))
-                    : rows(slide).stream().map(program::result).filter(each -> each != null).toList());
-            Collections.sort(results);
-            found.addAll(program.framed(results));
+        for (Map.Entry<Long, Map<List<Object>, Total>> slide : ended.entrySet()) {
+            found.addAll(program.frames(rows(slide.getValue()), slide.getKey()));
         }
         ended.clear();
         return found;

@@ -12,17 +12,17 @@ import java.util.List;
 public final class Sender {
     private final SqlProgram program;
     private final Watermarks sent;
-    private final int most;
-    /** The rows that wait, as frames of one row each. */
-    private final List<String> waiting = new ArrayList<>();
+    /** Null for a program that sends no frames. */
+    private final FrameWriter writer;
+    private final List<Object[]> waiting = new ArrayList<>();
     private int messages;
     private long bytes;
     private long progress;
 
-    Sender(SqlProgram program, int most) {
+    Sender(SqlProgram program, FrameWriter writer) {
         this.program = program;
         this.sent = program.watermarks();
-        this.most = most;
+        this.writer = writer;
     }
 
     /**
@@ -34,19 +34,19 @@ public final class Sender {
      */
     public String text(String topic, byte[] content, boolean more) {
         Object[] row = program.read(topic, content);
-        if (!program.sendsFrames()) {
-            return program.message(row, null);
+        if (writer == null) {
+            return program.message(row);
         }
         long reached = program.progress(row);
         boolean moved = sent.advance("", reached);
-        String text = program.message(row, reached);
-        if (text != null) {
-            waiting.add(text);
+        Object[] values = program.values(row);
+        if (values != null) {
+            waiting.add(values);
         }
         messages++;
         bytes += content.length;
         progress = Math.max(progress, reached);
-        if (more && !moved && messages < most && bytes < Frame.MOST_BYTES) {
+        if (more && !moved && !writer.isFull(messages, bytes)) {
             return null;
         }
         String frame = close();
@@ -75,7 +75,7 @@ public final class Sender {
 
     /** Returns a frame of all rows that wait; null if none do. */
     public String close() {
-        String frame = waiting.isEmpty() ? null : Frame.of(waiting, progress);
+        String frame = waiting.isEmpty() ? null : writer.frame(waiting, progress);
         waiting.clear();
         messages = 0;
         bytes = 0;

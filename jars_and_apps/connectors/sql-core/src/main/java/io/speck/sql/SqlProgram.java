@@ -12,7 +12,7 @@ import java.util.Map;
  * behind those a condition and columns once more. A part of a query sends {@link Frame frames}, or takes them.
  */
 public final class SqlProgram {
-    private static final List<String> VERSIONS = List.of("1", "2", "3", "4", "5");
+    private static final List<String> VERSIONS = List.of("1", "2", "3", "4", "5", "6");
     private static final int CACHED = 64;
     private static final int JOINED = 4; // of a row for a join; see Join.tagged
     /** The programs of this process, by their texts: rows name theirs. */
@@ -57,8 +57,8 @@ public final class SqlProgram {
     public record Windows(long sizeMillis, long slideMillis, long watermarkMillis, List<String> keys,
             List<Merge> merges, boolean session) {}
 
-    /** The number of a cut, the index of the event time, the step of progress without a row, and the rows of a frame. */
-    private record Sends(int cut, int time, long stepMillis, int rows) {}
+    /** The index of the event time, the step of progress without a row, and the writer of frames. */
+    private record Sends(int time, long stepMillis, FrameWriter writer) {}
 
     SqlProgram(Map<?, ?> data) {
         String version = number(data.get("version"));
@@ -76,9 +76,10 @@ public final class SqlProgram {
                 : windows((Map<?, ?>) data.get("windows"), watermark);
         having = Expression.of(data.get("having"));
         select = expressions(data.get("select"));
-        encoder = new RowEncoder((String) data.get("format"), Column.list(data.get("output")));
+        List<Column> output = Column.list(data.get("output"));
+        encoder = new RowEncoder((String) data.get("format"), output);
         join = data.get("join") instanceof Map<?, ?> found ? new Join(this, found) : null;
-        sends = data.get("sends") instanceof Map<?, ?> found ? sends(found) : null;
+        sends = data.get("sends") instanceof Map<?, ?> found ? sends(found, output) : null;
         frames = join == null && data.get("takes") instanceof Map<?, ?> found ? new FrameReader(this, read, found) : null;
         ranks = data.get("rank") instanceof Map<?, ?> found ? new Ranks(found) : null;
         keep = Expression.of(data.get("keep"));
@@ -96,10 +97,11 @@ public final class SqlProgram {
         return found;
     }
 
-    private static Sends sends(Map<?, ?> data) {
-        return new Sends(Frame.number((String) data.get("cut")), Integer.parseInt(number(data.get("time"))),
-                Long.parseLong(number(data.get("step_ms"))),
-                data.get("rows") == null ? 1 : Integer.parseInt(number(data.get("rows"))));
+    private static Sends sends(Map<?, ?> data, List<Column> output) {
+        int rows = data.get("rows") == null ? 1 : Integer.parseInt(number(data.get("rows")));
+        int version = data.get("frame") == null ? Frame.ROWS_VERSION : Integer.parseInt(number(data.get("frame")));
+        return new Sends(Integer.parseInt(number(data.get("time"))), Long.parseLong(number(data.get("step_ms"))),
+                new FrameWriter(Frame.number((String) data.get("cut")), rows, version, output));
     }
 
     /** Returns the number in the condition of a part with ranks: {@code ["le", place, ["lit", type, number]]}. */
@@ -206,22 +208,23 @@ public final class SqlProgram {
      * @throws UnparsableMessageException if it does not fit the contract of its topic
      */
     public Object[] row(String topic, byte[] content) {
-        Object[] row = read(topic, content);
-        return passes(where, row) ? all(columns, row) : null;
+        return values(read(topic, content));
     }
 
     /** Returns the sender of the messages of a program without windows. */
     public Sender sender() {
-        return new Sender(this, sends == null ? 1 : sends.rows);
+        return new Sender(this, sends == null ? null : sends.writer);
     }
 
     /** Returns the message for a row that is read; null if the condition leaves it out. */
-    String message(Object[] row, Long progress) {
-        if (!passes(where, row)) {
-            return null;
-        }
-        Object[] values = all(columns, row);
-        return sends == null ? encoder.text(values) : Frame.text(sends.cut, progress, values);
+    String message(Object[] row) {
+        Object[] values = values(row);
+        return values == null ? null : encoder.text(values);
+    }
+
+    /** Returns the columns of a row that is read; null if the condition leaves it out. */
+    Object[] values(Object[] row) {
+        return passes(where, row) ? all(columns, row) : null;
     }
 
     long progress(Object[] row) {
@@ -293,9 +296,12 @@ public final class SqlProgram {
         return row;
     }
 
-    /** Returns frames with several rows, for the {@link #result results} of a time in their order. */
-    List<String> framed(List<String> results) {
-        return sends == null || sends.rows == 1 ? results : Frame.joined(results, sends.rows);
+    /** Returns the frames of a part that sends them, for the rows behind the windows of a time. */
+    List<String> frames(List<Object[]> rows, long time) {
+        List<Object[]> passing = rows.stream().filter(each -> passes(having, each)).toList();
+        List<Object[]> kept = ranks == null ? passing
+                : ranks.ranked(passing).stream().filter(each -> passes(keep, each)).toList();
+        return sends.writer.frames(kept.stream().map(each -> all(select, each)).toList(), time);
     }
 
     /** Returns the message of a progress without a row. */
@@ -343,7 +349,7 @@ public final class SqlProgram {
     }
 
     private String written(Object[] row) {
-        return sends != null ? Frame.text(sends.cut, (Long) row[0], all(select, row)) : encoder.text(all(select, row));
+        return encoder.text(all(select, row));
     }
 
     /** Returns a row behind the windows as a text, to be kept until its window has all rows. */
@@ -365,9 +371,9 @@ public final class SqlProgram {
         return row;
     }
 
-    /** Changes the sums of doubles that have left their range to null; those of a part are no results yet. */
+    /** Changes the sums of doubles that have left their range to null. */
     private Object[] results(Object[] row) {
-        for (int at = 0; sends == null && at < row.length; at++) {
+        for (int at = 0; at < row.length; at++) {
             row[at] = row[at] instanceof Double number ? Numbers.finite(number) : row[at];
         }
         return row;
