@@ -193,8 +193,20 @@ _frames = st.lists(
 ).map(lambda each: json.dumps(each).encode())
 
 
+_rows = st.tuples(
+    st.integers(0, 10) | st.sampled_from((None, "x", 0.5)),
+    st.sampled_from(("x", None, 5)),
+    st.integers(0, 2),
+    st.none() | st.just(1.5),
+)
+_OUT_OF_RANGE = b'[3,4,5,[9223372036854775807,"x",1,1.5]]'
+_several = st.tuples(st.integers(1, 4), st.integers(0, 5), st.integers(0, 9), _rows, _rows).map(
+    lambda each: json.dumps(each).encode()
+)
+
+
 @tries(200)
-@given(found=st.lists(_frames | st.binary(max_size=6), max_size=8))
+@given(found=st.lists(_frames | _several | st.just(_OUT_OF_RANGE) | st.binary(max_size=6), max_size=8))
 def test_damaged_frames_are_refused_alike(runner: Java, found: list[bytes]) -> None:
     text = (
         "SELECT k, COUNT(*) AS n, SUM(d) AS sum FROM TUMBLE(rows, t, INTERVAL '10' SECOND) "

@@ -20,7 +20,7 @@ public record Frame(String input, long progress, List<Object[]> rows, int side) 
     /** As the version before, with each time as the difference to that of the row before it, or to the progress. */
     static final int TIMES_VERSION = 3;
     static final int MOST_ROWS = 64; // of a frame
-    static final int MOST_BYTES = 8 * 1024; // of a frame with several rows, without differences
+    static final int MOST_BYTES = 8 * 1024; // of a frame with several rows, if each had its own times
     private static final int HEAD = 4; // of values(), before the rows
     /** The number of a frame without a row, and those of the cuts. */
     static final int NO_CUT = 0;

@@ -121,8 +121,9 @@ final class FrameReader {
 
         Long next(int place, long difference) {
             try {
-                return times.merge(place, Math.addExact(times.getOrDefault(place, progress), difference),
-                        (any, time) -> time);
+                long time = Math.addExact(times.getOrDefault(place, progress), difference);
+                times.put(place, time);
+                return time;
             } catch (ArithmeticException e) {
                 throw new UnparsableMessageException(NO_FRAME);
             }
