@@ -60,7 +60,7 @@ class FrameWriter:
     columns: Sequence[Column]
 
     def is_full(self, messages: int, size: int) -> bool:
-        """True if a frame with the rows of so many messages, of so many bytes, has to be sent."""
+        """True if a frame with the rows of ``messages``, of ``size`` bytes, has to be sent."""
         bound = MOST_READ_BYTES if self.sends.frame == TIMES_FRAME else MOST_BYTES
         return messages >= self.sends.rows or size >= bound
 

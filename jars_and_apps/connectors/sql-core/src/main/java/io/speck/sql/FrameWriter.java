@@ -39,7 +39,7 @@ final class FrameWriter {
         }
     }
 
-    /** True if a frame with the rows of so many messages, of so many bytes, has to be sent. */
+    /** True if a frame with the rows of this number of messages, and of bytes, has to be sent. */
     boolean isFull(int messages, long bytes) {
         return messages >= most || bytes >= (version < Frame.TIMES_VERSION ? Frame.MOST_BYTES : MOST_READ_BYTES);
     }
