@@ -28,6 +28,7 @@ from speck.core.job import Scalar
 from speck.core.split.advice import SplitSample
 from speck.errors import Rejected
 from testbed import ROOT
+from testbed.servers.local_spark import local_spark
 from tests.support.properties import tries
 
 PROGRAMS = ROOT / "jars_and_apps" / "road_traffic"
@@ -48,18 +49,9 @@ Messages = Callable[[list[str]], DataFrame]
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "600m")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "1")
-        # Not UTC, and with an hour that is missing and one that comes twice.
-        .config("spark.sql.session.timeZone", "Europe/Copenhagen")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+    # Not UTC, and with an hour that is missing and one that comes twice.
+    with local_spark(conf={"spark.sql.session.timeZone": "Europe/Copenhagen"}) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
@@ -288,12 +280,12 @@ def test_a_generated_day_as_a_stream_to_the_last_vehicle(
     spark: SparkSession, messages: Messages, tmp_path: Path
 ) -> None:
     day = tmp_path / "day.csv.gz"
-    subprocess.run([sys.executable, PROGRAMS / "generate.py", "--sensors", "9", "--out", day], check=True)
+    subprocess.run([sys.executable, PROGRAMS / "generate.py", "--sensors", "3", "--out", day], check=True)
     lines = gzip.decompress(day.read_bytes()).decode().splitlines()[1:]
     expected: Counter[str] = Counter()
     for line in lines:
         expected[line.split(",")[8]] += int(line.split(",")[6])
-    messages(lines + MALFORMED).repartition(4).write.parquet(str(tmp_path / "in"))
+    messages(lines + MALFORMED).repartition(2).write.parquet(str(tmp_path / "in"))
     stream = (
         spark.readStream.schema("topic STRING, value STRING, timestamp TIMESTAMP")
         .option("maxFilesPerTrigger", 1)

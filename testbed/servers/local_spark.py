@@ -1,0 +1,39 @@
+"""Spark inside a test, with a Java process of its own, on one core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from binders.common import class_archive
+from binders.spark.local.commands import ARCHIVE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The first halves the processor time of a start, at the cost of long runs, which tests do not have.
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+@contextmanager
+def local_spark(heap: str = "600m", conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session for batches and streams; ``conf`` holds further settings."""
+    # Other tests import no Spark.
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": heap,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": " ".join((*_JVM_OPTIONS, *class_archive.options(ARCHIVE))),
+        "spark.sql.shuffle.partitions": "1",
+    }
+    builder = SparkSession.builder.master("local[1]")
+    for name, value in (settings | dict(conf or {})).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
