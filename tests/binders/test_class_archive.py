@@ -64,11 +64,11 @@ def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> N
     assert b"archive" not in said.stdout + said.stderr
 
 
-@pytest.mark.engine
 def test_no_place_for_it(tmp_path: Path) -> None:
     (tmp_path / "environment").write_text("a file")
+    program = [sys.executable, "-c", ""]
     with pytest.raises(LocalError, match=r"no class archive at .*some\.jsa: Not a directory"):
-        make(tmp_path)
+        class_archive.make({"some": program}, {}, tmp_path, (tmp_path / "some.jsa").touch)
 
 
 def test_a_program_that_ends_without_one(tmp_path: Path) -> None:

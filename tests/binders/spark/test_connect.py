@@ -500,31 +500,25 @@ def test_another_process_finds_it_and_leaves_it(site_bench: SparkBench, job_name
 # -- servers that fail
 
 
-@pytest.mark.engine
-def test_a_killed_server_and_counts_that_go_on(tmp_path: Path) -> None:
-    server = SparkServer(tmp_path / "spark")
-    with MosquittoServer(tmp_path / "mosquitto") as broker, server:
-        bench = SparkBench(server, broker, tmp_path)
-        try:
-            engine, job = bench.binder(), bench.job("counted")
-            first = engine.submit(job, attempt_of(job))
-            bench.mqtt.send(job.source_topic, ["a"] * 50)
-            eventually(lambda: bench.mqtt.got(job), lambda got: "a 50" in got)
-            server.kill()
-            assert engine.status(first).state is JobState.UNKNOWN
-            bench.mqtt.send(job.source_topic, ["a"] * 25)
-            server.start()
-            await_state(engine, first, JobState.LOST)  # once the client has tried to connect again
-            assert engine.find(attempt_of(job)) is None
-            state = engine.stop(first, keep_state=True)
-            engine.check(job, state)
-            second = engine.submit(job, attempt_of(job, 2, state))
-            bench.mqtt.send(job.source_topic, ["a"] * 25)
-            eventually(lambda: bench.mqtt.got(job), lambda got: "a 100" in got)
-            await_state(engine, second, JobState.RUNNING)
-            assert max(int(value.split()[1]) for value in bench.mqtt.got(job)) == 100
-        finally:
-            bench.close()
+def test_a_killed_server_and_counts_that_go_on(site_bench: SparkBench, job_name: str) -> None:
+    server, engine, job = site_bench.server, site_bench.binder(), site_bench.job(job_name)
+    first = engine.submit(job, attempt_of(job))
+    site_bench.mqtt.send(job.source_topic, ["a"] * 50)
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: "a 50" in got)
+    server.kill()
+    assert engine.status(first).state is JobState.UNKNOWN
+    site_bench.mqtt.send(job.source_topic, ["a"] * 25)
+    server.start()
+    await_state(engine, first, JobState.LOST)  # once the client has tried to connect again
+    assert engine.find(attempt_of(job)) is None
+    state = engine.stop(first, keep_state=True)
+    engine.check(job, state)
+    second = engine.submit(job, attempt_of(job, 2, state))
+    site_bench.mqtt.send(job.source_topic, ["a"] * 25)
+    eventually(lambda: site_bench.mqtt.got(job), lambda got: "a 100" in got)
+    await_state(engine, second, JobState.RUNNING)
+    assert max(int(value.split()[1]) for value in site_bench.mqtt.got(job)) == 100
+    engine.stop(second, keep_state=False)
 
 
 @pytest.mark.engine
