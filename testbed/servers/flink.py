@@ -9,7 +9,8 @@
         server.kill()                           # SIGKILL to both; checkpoints and savepoints stay
         server.start()                          # again, on the same ports
 
-``small`` clusters have both in one process.  All have, unless a test needs two, with ``SPECK_SMALL_FLINK=1``.
+``small`` clusters have both in one process, as that of the fixture.  All have, unless a test needs two, with
+``SPECK_SMALL_FLINK=1``.
 """
 
 from __future__ import annotations

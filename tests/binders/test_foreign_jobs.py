@@ -82,7 +82,9 @@ def place_fixture(
             case _:
                 if not pyflink():
                     pytest.skip("no Python with PyFlink (make pyflink)")
-                flink = stack.enter_context(FlinkServer(tmp_path / "flink", python=pyflink(), slots=2))
+                flink = stack.enter_context(
+                    FlinkServer(tmp_path / "flink", python=pyflink(), slots=2, small=True)
+                )
                 site = one_site("A", flink.address, mosquitto.address)
                 yield Place(site, "flink", NUMBERS, "as_they_are")
 

@@ -11,8 +11,10 @@ def as_they_are(texts):
 
 
 def mapped(contents):
-    """Each message as bytes, through a Python function of a type that Flink does not know."""
-    return contents.map(lambda content: bytes(reversed(bytes(reversed(content)))))
+    """Each message as bytes, through a Python function of a type unknown to Flink; one as a number."""
+    return contents.map(
+        lambda content: len(content) if content == b"length" else bytes(reversed(bytes(reversed(content))))
+    )
 
 
 mapped.value_type = "binary"
@@ -24,11 +26,6 @@ def unknown(contents):
 
 
 unknown.value_type = "bytes"
-
-
-def read(texts):
-    """Each message, a text, with a mark."""
-    return texts.map(lambda text: f"{text}!")
 
 
 def placed(texts, place):

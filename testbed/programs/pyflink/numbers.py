@@ -23,21 +23,16 @@ def as_they_are(texts):
     return texts
 
 
-def lengths(texts):
-    """Numbers, which are no texts."""
-    return texts.map(lambda text: len(text))
-
-
 def nothing(texts):
     """Forgets to give its stream back."""
     texts.print()
 
 
 class Count(KeyedProcessFunction):
-    """Counts all numbers, writes each count to a file, and fails at one of them."""
+    """Counts all numbers, and writes each count to a file."""
 
-    def __init__(self, out, fail_at):
-        self._out, self._fail_at = out, fail_at
+    def __init__(self, out):
+        self._out = out
 
     def open(self, runtime_context):
         self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -45,8 +40,6 @@ class Count(KeyedProcessFunction):
     def process_element(self, value, ctx):
         time.sleep(0.002)
         count = (self._count.value() or 0) + 1
-        if count == self._fail_at:
-            raise KeyError("no such street")
         self._count.update(count)
         with Path(self._out).open("a", encoding="utf-8") as file:
             file.write(f"{count}\n")
@@ -72,7 +65,7 @@ if __name__ == "__main__":
             NumberSequenceSource(0, 1_000_000), WatermarkStrategy.no_watermarks(), "numbers"
         )
         counted = numbers.key_by(lambda number: 0, Types.INT()).process(
-            Count(reported["--out"], int(reported.get("--fail-at", -1))), Types.STRING()
+            Count(reported["--out"]), Types.STRING()
         )
         counted.uid("count").print()
         environment.execute()

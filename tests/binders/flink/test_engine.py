@@ -24,10 +24,12 @@ from typing import Any
 import pytest
 import requests
 
+from binders.common.java import java
 from binders.flink import FLINK
 from binders.flink import engine as flink_engine
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.local import cluster
+from binders.flink.local.cluster import flink_home
 from binders.flink.state.locations import local_path
 from binders.flink.submission import job_config, launcher
 from binders.mqtt import MQTT, MqttBroker
@@ -36,7 +38,7 @@ from speck.binder import EngineBinder, Registry
 from speck.core.inventory import Engine, Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
-from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
+from speck.errors import LocalError, NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.store.artifacts import hash_of
 from speck.testing import EngineContract, attempt_of, await_state, eventually
 from speck.testing.engines import SharedJobs
@@ -47,7 +49,7 @@ from testbed.benches.contents import CONTENTS, OTHERS, TEXTS
 from testbed.benches.examples import job, one_site
 from testbed.benches.flink import BROKER, FlinkBench
 from testbed.benches.spark import MqttFriend
-from testbed.servers.flink import FlinkServer
+from testbed.servers.flink import SMALL, FlinkServer
 from testbed.servers.https_proxy import HttpsProxy, https_proxy
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.nginx import nginx_before_flink
@@ -56,6 +58,18 @@ from tests.support.docs_blocks import only_block
 from tests.support.trials import trial
 
 PROGRAMS = ROOT / "jars_and_apps" / "flink"
+
+
+@pytest.fixture(name="flink_server", scope="module")
+def flink_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
+    """A cluster of two processes, as sites have it."""
+    try:
+        java("Flink")
+        flink_home()
+    except LocalError as error:
+        pytest.skip(str(error))
+    with FlinkServer(tmp_path_factory.mktemp("flink")) as server:
+        yield server
 
 
 @pytest.fixture(name="flink_bench", scope="module")
@@ -74,7 +88,7 @@ def spare_server_fixture(
     """A cluster that says much and has no place for state, to be killed and started again."""
     nowhere = {"execution.checkpointing.dir": "", "execution.checkpointing.savepoint-dir": ""}
     directory = tmp_path_factory.mktemp("spare-flink")
-    with FlinkServer(directory, heap="200m", slots=4, conf=nowhere, talkative=True) as server:
+    with FlinkServer(directory, slots=4, conf=nowhere, talkative=True, small=True) as server:
         yield server
 
 
@@ -584,7 +598,7 @@ def test_parallelism(flink_bench: FlinkBench, job_name: str) -> None:
 @pytest.mark.engine
 def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECTOR", tmp_path / "none.jar")
-    with FlinkServer(tmp_path) as server:
+    with FlinkServer(tmp_path, slots=2, small=True) as server:
         bench = FlinkBench(server, PROGRAMS / "speck-flink-jobs.jar")
         job = replace(bench.job("thin"), entry_class="io.speck.flink.jobs.Forward", arguments={})
         with pytest.raises(Rejected, match=r"put .*flink-mqtt\.jar, into"):
@@ -596,23 +610,21 @@ def test_a_cluster_without_the_connector(tmp_path: Path, monkeypatch: pytest.Mon
         bench.close()
 
 
-@pytest.mark.engine
-def test_a_main_method_ends_with_its_job_manager(flink_jobs: Path, tmp_path: Path) -> None:
-    with FlinkServer(tmp_path, slots=2, small=False) as server:
-        bench = FlinkBench(server, flink_jobs)
-        engine, job = bench.binder(), bench.job("slow", "streets.Counting$Slow", seconds=20)
-        attempt = attempt_of(job)
-        engine.rest.slow = 0.5
-        with pytest.raises(OutcomeUnknown):
-            engine.submit(job, attempt)
-        with pytest.raises(OutcomeUnknown, match="may still start it"):
-            engine.find(attempt)
-        server.kill_task_manager()  # this is the same JobManager
-        with pytest.raises(OutcomeUnknown, match="may still start it"):
-            engine.find(attempt)
-        server.kill_job_manager()
-        assert engine.find(attempt) is None
-        bench.close()
+@pytest.mark.skipif(SMALL, reason="a cluster of one process has no TaskManager that is killed alone")
+def test_a_main_method_ends_with_its_job_manager(flink_bench: FlinkBench, job_name: str) -> None:
+    engine = flink_bench.binder()
+    job = flink_bench.job(job_name, "streets.Counting$Slow", seconds=60)
+    attempt = attempt_of(job)
+    engine.rest.slow = 0.5
+    with pytest.raises(OutcomeUnknown):
+        engine.submit(job, attempt)
+    with pytest.raises(OutcomeUnknown, match="may still start it"):
+        engine.find(attempt)
+    flink_bench.server.kill_task_manager()  # this is the same JobManager
+    with pytest.raises(OutcomeUnknown, match="may still start it"):
+        engine.find(attempt)
+    flink_bench.server.kill_job_manager()
+    assert engine.find(attempt) is None
 
 
 def test_a_missing_savepoint_is_named(flink_bench: FlinkBench, job_name: str) -> None:
@@ -1004,7 +1016,7 @@ def test_a_cluster_that_is_set_to_accept_no_jobs(
         "web.cancel.enable": "false",
         "rest.server.max-content-length": "100000",
     }
-    with FlinkServer(tmp_path, heap="200m", slots=4, conf=closed) as server:
+    with FlinkServer(tmp_path, slots=4, conf=closed, small=True) as server:
         engine = flink_bench.at(server.address)
         job = flink_bench.job(job_name)
         words = r"accepts no jobs over REST: web\.submit\.enable is false \(expected true"

@@ -39,6 +39,7 @@ from testbed import ROOT
 from testbed.benches.examples import job
 from testbed.servers.mosquitto import PROGRAM
 from tests.support.requirements import needs
+from tests.support.trials import trial
 
 REGISTRY = Registry.of([FLINK, MQTT])
 _JAVA_OPTIONS = ("-X", "--add-", "-Djava.net.", "-Dpekko.")
@@ -112,7 +113,14 @@ class Beaten(SmallFlink):
 @needs(small.JAR)
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
 @pytest.mark.engine
-@pytest.mark.parametrize("number", [0, 1, 2], ids=["REST", "RPC", "blobs"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(0, id="REST"),
+        pytest.param(1, id="RPC", marks=trial("[REST]")),
+        pytest.param(2, id="blobs"),
+    ],
+)
 def test_a_port_that_another_process_has_bound_is_named(number: int, directory: Path) -> None:
     engine = Beaten(number=number)
     registry = Registry.of([dataclasses.replace(FLINK, forms={"flink-small": engine}), MQTT])

@@ -46,6 +46,7 @@ pytestmark = pytest.mark.engine
 AS_MAPPED = trial("[mapped]")
 
 NUMBERS = ROOT / "testbed" / "programs" / "pyflink" / "numbers.py"
+ZONES = NUMBERS.with_name("zones.py")
 
 COUNT = """
 jobs:
@@ -57,12 +58,12 @@ jobs:
   entry_class: count_by_key
   job_path: jars_and_apps/flink_python/readings.py
   arguments: {{field: {field}}}
-- job_name: pylengths
+- job_name: pycopies
   site: A
   engine: flink
   source_topic: out/counted
-  sink_topic: out/lengths
-  entry_class: lengths
+  sink_topic: out/copies
+  entry_class: as_they_are
   job_path: testbed/programs/pyflink/numbers.py
 """
 
@@ -80,7 +81,9 @@ def bench_fixture(tmp_path_factory: pytest.TempPathFactory, flink_jobs: Path) ->
         pytest.skip(f"no Python with PyFlink (make pyflink, or {PYTHON_VARIABLE})")
     if not cluster.CONNECTOR.exists():
         pytest.skip("the connector is not built (make jars)")
-    server = FlinkServer(tmp_path_factory.mktemp("pyflink"), python=pyflink(), slots=8, talkative=True)
+    server = FlinkServer(
+        tmp_path_factory.mktemp("pyflink"), python=pyflink(), slots=8, talkative=True, small=True
+    )
     server.environment["LC_ALL"] = "C"  # as of a service: texts beyond ASCII must still come through
     with server:
         bench = FlinkBench(server, flink_jobs)
@@ -92,8 +95,8 @@ def numbers(bench: FlinkBench, name: str, entry: str = "__main__", /, **argument
     return replace(bench.job(name, **arguments), job_path=str(NUMBERS), entry_class=entry)
 
 
-def line_of(text: str) -> int:
-    lines = NUMBERS.read_text(encoding="utf-8").splitlines()
+def line_of(text: str, program: Path = NUMBERS) -> int:
+    lines = program.read_text(encoding="utf-8").splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
@@ -109,7 +112,7 @@ def publish_stamped(port: int, topic: str, text: str, *stamp: tuple[str, str]) -
         sender.publish(topic, text, 1, properties=properties).wait_for_publish(30)
 
 
-@trial("a function through the coordinator, and a program that fails at run")
+@trial("a function through the coordinator")
 def test_a_script_is_started_once_stopped_and_goes_on_from_its_state(
     bench: FlinkBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,25 +250,12 @@ def test_contents_pass_unchanged(bench: FlinkBench, mosquitto: MosquittoServer, 
     job = contents_job(bench, mosquitto, f"contents-{entry.strip('_')}", entry)
     engine, friend = bench.binder(), MqttFriend(mosquitto.port)
     handle = engine.submit(job, attempt_of(job))
-    friend.send(job.source_topic, CONTENTS)
+    number = (b"length",) * (entry == "mapped")
+    friend.send(job.source_topic, CONTENTS + number)
     expected = [f"{job.source_topic}|None|True|".encode() * (entry == "__main__") + each for each in CONTENTS]
-    got = eventually(lambda: friend.got_bytes(job), lambda got: len(got) == len(CONTENTS))
+    expected += [b"6"] * len(number)
+    got = eventually(lambda: friend.got_bytes(job), lambda got: len(got) == len(expected))
     assert got == expected
-    engine.stop(handle, keep_state=False)
-    friend.close()
-
-
-@pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
-def test_contents_that_are_no_text_are_an_error_where_texts_are_read(
-    bench: FlinkBench, mosquitto: MosquittoServer
-) -> None:
-    job = contents_job(bench, mosquitto, "contents-read", "read")
-    engine, friend = bench.binder(), MqttFriend(mosquitto.port)
-    handle = engine.submit(job, attempt_of(job))
-    friend.send(job.source_topic, CONTENTS)
-    status = eventually(lambda: engine.status(handle), lambda status: "InvalidText" in status.message)
-    assert f"on message 2 of topic '{job.source_topic}': " in status.message
-    assert "byte 0xFF at position 1 of 2 is not UTF-8" in status.message
     engine.stop(handle, keep_state=False)
     friend.close()
 
@@ -275,6 +265,7 @@ def test_contents_that_are_no_text_are_an_error_where_texts_are_read(
 def test_texts_beyond_ascii_come_through_a_cluster_in_another_locale(
     bench: FlinkBench, mosquitto: MosquittoServer, entry: str
 ) -> None:
+    """Contents that are no text are an error where texts are read."""
     name = f"umlauts-{entry.strip('_')}"
     job = contents_job(bench, mosquitto, name, entry, f"in/stra\N{LATIN SMALL LETTER SHARP S}e/{name}")
     arguments = {"place": "Z\N{LATIN SMALL LETTER U WITH DIAERESIS}rich \N{GRINNING FACE}"}
@@ -287,14 +278,20 @@ def test_texts_beyond_ascii_come_through_a_cluster_in_another_locale(
     expected = placed if entry == "placed" else f"{job.source_topic}|None|True|\N{EURO SIGN}"
     got = eventually(lambda: friend.got(job), lambda got: len(got) == 1)
     assert got == [expected]
+    if entry == "placed":
+        friend.send(job.source_topic, CONTENTS)
+        status = eventually(lambda: engine.status(handle), lambda status: "InvalidText" in status.message)
+        assert f"on message 3 of topic '{job.source_topic}': " in status.message
+        assert "byte 0xFF at position 1 of 2 is not UTF-8" in status.message
     engine.stop(handle, keep_state=False)
     friend.close()
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
 def test_local_times_have_the_zone_of_the_job(bench: FlinkBench, mosquitto: MosquittoServer) -> None:
+    """And an error of the program is located."""
     job = contents_job(bench, mosquitto, "zones", "__main__")
-    job = replace(job, job_path=str(NUMBERS.with_name("zones.py")), timezone="Europe/Berlin")
+    job = replace(job, job_path=str(ZONES), timezone="Europe/Berlin")
     engine, friend = bench.binder(), MqttFriend(mosquitto.port)
     handle = engine.submit(job, attempt_of(job))
     # The third does not exist, and the fourth comes twice: as much later, and the later one.
@@ -303,6 +300,10 @@ def test_local_times_have_the_zone_of_the_job(bench: FlinkBench, mosquitto: Mosq
     got = eventually(lambda: friend.got(job), lambda got: len(got) == len(local))
     instants = ("1767223800 00:30", "1782858600 00:30", "1774747800 03:30", "1792891800 02:30")
     assert got == [f"{each} {then} Europe/Berlin" for each, then in zip(local, instants, strict=True)]
+    friend.send(job.source_topic, ["1900-01-01 00:30:00"])
+    status = eventually(lambda: engine.status(handle), lambda status: "KeyError" in status.message)
+    line = line_of("raise KeyError", ZONES)
+    assert re.search(rf"KeyError: 'no such year' \(zones\.py, line {line}\)$", status.message)
     engine.stop(handle, keep_state=False)
     friend.close()
 
@@ -330,16 +331,6 @@ def test_an_error_of_a_program_is_not_reported_for_the_next_one(bench: FlinkBenc
     engine, job = bench.binder(), numbers(bench, "after", "as_they_are")
     engine.check(job, None)
     engine.stop(engine.submit(job, attempt_of(job)), keep_state=False)
-
-
-def test_a_program_that_fails_at_run(bench: FlinkBench, tmp_path: Path) -> None:
-    job = numbers(bench, "failing", out=str(tmp_path / "out"), **{"fail-at": 5})
-    engine = bench.binder()
-    handle = engine.submit(job, attempt_of(job))
-    status = eventually(lambda: engine.status(handle), lambda status: "KeyError" in status.message)
-    line = line_of("raise KeyError")
-    assert re.search(rf"KeyError: 'no such street' \(numbers\.py, line {line}\)$", status.message)
-    engine.stop(handle, keep_state=False)
 
 
 def test_a_function_that_is_missing_and_a_file_that_is_no_python(bench: FlinkBench, tmp_path: Path) -> None:
@@ -390,22 +381,22 @@ def test_a_function_through_the_coordinator(
         try:
             apply(1)
             friend.send("words", ["a,1", "b,1", "a,2"])
-            eventually(lambda: received("out/lengths"), lambda found: len(found) == 3)
+            eventually(lambda: received("out/copies"), lambda found: len(found) == 3)
             assert apply(1).calls == {}
             changed = apply(2).actions
             assert {name: each.kind for name, each in changed.items()} == {
                 "pycount": "update",
-                "pylengths": "keep",
+                "pycopies": "keep",
             }
             friend.send("words", ["x,a", "y,see"])
-            eventually(lambda: received("out/lengths"), lambda found: len(found) == 5)
+            eventually(lambda: received("out/copies"), lambda found: len(found) == 5)
             assert received("out/counted") == ["a,1", "b,1", "a,2", "a,3", "see,1"]
-            assert received("out/lengths") == ["3", "3", "3", "3", "5"]
+            assert received("out/copies") == received("out/counted")
             # A writer repeats a message, as after its restart: Python programs count it as others do.
             stamp = ("speck-job", "pycount"), ("speck-seq", "1a2b3c4d/0/0/9")
             for _ in range(3):
                 publish_stamped(mosquitto.port, "out/counted", "again", *stamp)
-            (record,) = coordinator.store.attempts("pylengths")
+            (record,) = coordinator.store.attempts("pycopies")
             handle = record.handle
             assert handle is not None
             engine = coordinator.pool.engine_at("flink", bench.server.address)
@@ -414,7 +405,7 @@ def test_a_function_through_the_coordinator(
             )
             assert counted == 2
             assert user.delete_composition(coordinator, "one").wait(240)
-            assert bench.running("pycount") == bench.running("pylengths") == 0
+            assert bench.running("pycount") == bench.running("pycopies") == 0
         finally:
             coordinator.close()
             friend.close()

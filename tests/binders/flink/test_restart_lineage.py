@@ -80,7 +80,7 @@ def test_what_it_writes_again_bears_the_stamps_that_it_had(
     late = {f"execution.checkpointing.{name}": "1 h" for name in ("interval", "min-pause")}
     monkeypatch.setattr(job_config, "SETTINGS", {**job_config.SETTINGS, **late})
     with (
-        FlinkServer(tmp_path / "flink", heap="200m", slots=2) as server,
+        FlinkServer(tmp_path / "flink", slots=2, small=True) as server,
         Store(tmp_path / "store") as store,
     ):
         engine = Engine(
