@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import speck.logs
-from speck.cli import main
+from speck import cli
 
 _configure = speck.logs.configure
 
@@ -15,7 +15,12 @@ def _all(form: str, level: str) -> None:
     logging.getLogger().setLevel(logging.DEBUG)  # of libraries too
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the command of this process's command line."""
     logging.basicConfig(level=logging.DEBUG)
     speck.logs.configure = _all
+    cli.main()
+
+
+if __name__ == "__main__":
     main()

@@ -26,8 +26,10 @@ from typing import IO, Self
 from testbed import ROOT
 
 # The modules of which each program needs some; those of ``speck.cli`` are imported in its process.
+_COMMANDS = ("speck.client", "requests", "rich.live", "rich.progress", "rich.table", "yaml")
 _IMPORTS = {
-    "speck.cli": ("speck.client", "requests", "rich.live", "rich.progress", "rich.table", "yaml"),
+    "speck.cli": _COMMANDS,
+    "testbed.servers.debug_serve": _COMMANDS,
     "testbed.servers.double_serve": ("speck.server.process", "testbed.doubles.kinds"),
 }
 _ONE_AT_A_TIME = threading.Lock()

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile, takewhile
 from operator import not_
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 import requests
@@ -33,6 +34,7 @@ from speck.testing import attempt_of, eventually
 from testbed import ROOT
 from testbed.benches.spark import JOBS, MqttFriend
 from testbed.servers.base import free_port
+from testbed.servers.forked import Forked
 from testbed.servers.guarded_broker import USER, GuardedBroker, guarded_broker
 from testbed.servers.guarded_flink import GuardedFlink
 from testbed.servers.https_proxy import HttpsProxy, https_proxy
@@ -406,12 +408,13 @@ class Run:
 
     def speck(self, *arguments: str, code: int = 0) -> None:
         """A command that ends so, to be looked through afterwards."""
-        command = [sys.executable, "-m", "testbed.servers.debug_serve", "--server", self.url, *arguments]
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=ROOT, env=environment(), timeout=300, check=False
-        )
-        self.said.append(f"{' '.join(arguments)}\n{done.stdout}{done.stderr}")
-        assert done.returncode == code, self.said[-1]
+        command = ["--server", self.url, *arguments]
+        with Forked(
+            "testbed.servers.debug_serve", command, cwd=ROOT, env=environment(), stdout=PIPE, stderr=PIPE
+        ) as process:
+            out, err = process.communicate(300)
+        self.said.append(f"{' '.join(arguments)}\n{out}{err}")
+        assert process.returncode == code, self.said[-1]
 
     def get(self, path: str) -> bytes:
         """An answer; of one that has no end, its first event."""
@@ -561,7 +564,7 @@ def inspect_engines(guarded: Guarded, search: Search) -> None:
 def crawl(base: str, search: Search) -> int:
     """Look into a web interface's pages; how many they were."""
     seen, waiting = set(), ["/", "/api/v1/applications", "/connect/"]
-    while waiting and len(seen) < 150:
+    while waiting and len(seen) < 60:
         path = waiting.pop(0)
         if path in seen:
             continue

@@ -74,6 +74,7 @@ class Processes:
         self._top: int | None = None
         self._scratch: Path | None = None
         self._seen: set[tuple[int, str, bytes]] = set()
+        self._files: set[tuple[str, int, int]] = set()  # with their sizes and times of change
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
@@ -93,7 +94,7 @@ class Processes:
 
     def _watch(self) -> None:
         rounds = 0
-        while not self._over.wait(0.05):
+        while not self._over.wait(0.1):
             rounds += 1
             for pid in psutil.pids():
                 self._find(pid, "cmdline")
@@ -113,9 +114,13 @@ class Processes:
 
     def _search_into(self, path: Path) -> None:
         try:
+            found = path.stat()
+            if (known := (str(path), found.st_size, found.st_mtime_ns)) in self._files:
+                return
             content = path.read_bytes()
         except OSError:
             return  # a directory, or deleted meanwhile
+        self._files.add(known)
         seen = (0, str(path), hashlib.sha256(content).digest())
         if seen not in self._seen:
             self._seen.add(seen)

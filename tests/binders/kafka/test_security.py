@@ -148,46 +148,65 @@ def test_faults_of_tls_and_secrets_are_named(
         opened(replace(login, ca_file=None), secured.address).check()
 
 
-def run_jobs_client(address: str, login: Login, password_file: Path | None = None) -> str:
-    """The output of a program that writes and reads by the connector of jobs."""
-    import pyspark
+class JobsClient:
+    """A program that writes and reads by the connector of jobs."""
 
-    jars = Path(pyspark.__file__).parent / "jars"
-    logging = [str(each) for each in (*jars.glob("slf4j-api-*.jar"), *jars.glob("lz4-java-*.jar"))]
-    classes = ":".join([str(CONNECTOR), str(KAFKA_CONNECTOR), *logging])
-    program = ROOT / "testbed" / "programs" / "kafka" / "WriteAndRead.java"
-    files = (login.ca_file, login.certificate_file, login.key_file)
-    given = (address, login.username, password_file, *files, login.sasl, SESSION)
-    arguments = ["-" if each is None else str(each) for each in given]
-    return subprocess.run(
-        [java("a test"), "-XX:TieredStopAtLevel=1", "-cp", classes, str(program), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
+    def __init__(self, directory: Path) -> None:
+        """Compile it: Java would do so at each run."""
+        import pyspark
+
+        jars = Path(pyspark.__file__).parent / "jars"
+        logging = [str(each) for each in (*jars.glob("slf4j-api-*.jar"), *jars.glob("lz4-java-*.jar"))]
+        self._java = Path(java("a test")).resolve()
+        self._classes = ":".join([str(CONNECTOR), str(KAFKA_CONNECTOR), *logging, str(directory)])
+        program = ROOT / "testbed" / "programs" / "kafka" / "WriteAndRead.java"
+        compiler = str(self._java.with_name("javac"))
+        subprocess.run(
+            [compiler, "-J-XX:TieredStopAtLevel=1", "-cp", self._classes, "-d", str(directory), str(program)],
+            check=True,
+        )
+
+    def run(self, address: str, login: Login, password_file: Path | None = None) -> str:
+        """Its output."""
+        files = (login.ca_file, login.certificate_file, login.key_file)
+        given = (address, login.username, password_file, *files, login.sasl, SESSION)
+        arguments = ["-" if each is None else str(each) for each in given]
+        return subprocess.run(
+            [str(self._java), "-XX:TieredStopAtLevel=1", "-cp", self._classes, "WriteAndRead", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+
+
+@pytest.fixture(name="jobs_client", scope="module")
+def jobs_client_fixture(tmp_path_factory: pytest.TempPathFactory) -> JobsClient:
+    return JobsClient(tmp_path_factory.mktemp("classes"))
 
 
 @needs(CONNECTOR, KAFKA_CONNECTOR)
-def test_jobs_log_in_by_files(secured: SecuredKafka, login: Login, opened: Opened, tmp_path: Path) -> None:
+def test_jobs_log_in_by_files(
+    secured: SecuredKafka, login: Login, opened: Opened, jobs_client: JobsClient, tmp_path: Path
+) -> None:
     opened(login).ensure_session(SESSION, "in")
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\n", encoding="ascii")
-    assert run_jobs_client(secured.secured_address, login, file).startswith("read: secured\n")
+    assert jobs_client.run(secured.secured_address, login, file).startswith("read: secured\n")
     file.write_text("other", encoding="ascii")
-    told = run_jobs_client(secured.secured_address, by_plain(login), file)
+    told = jobs_client.run(secured.secured_address, by_plain(login), file)
     assert told.startswith("error: ")
     assert "Authentication failed" in told
 
 
 @needs(CONNECTOR, KAFKA_CONNECTOR)
 def test_jobs_log_in_by_a_certificate_and_by_both(
-    secured: SecuredKafka, login: Login, opened: Opened, tmp_path: Path
+    secured: SecuredKafka, login: Login, opened: Opened, jobs_client: JobsClient, tmp_path: Path
 ) -> None:
     opened(login).ensure_session(SESSION, "in")
     file = tmp_path / "password"
     file.write_text(PASSWORD, encoding="ascii")
     by_both = replace(certified(secured, login), sasl="scram-sha-256")
-    assert "read: secured\n" in run_jobs_client(secured.both_address, by_both, file)
+    assert "read: secured\n" in jobs_client.run(secured.both_address, by_both, file)
     alone = replace(certified(secured, login), username=None, password=None)
-    assert "read: secured\n" in run_jobs_client(secured.certified_address, alone)
+    assert "read: secured\n" in jobs_client.run(secured.certified_address, alone)

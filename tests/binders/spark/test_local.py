@@ -103,7 +103,8 @@ class UnitServer(RealServer):
         return [[*(replaced.get(word, word) for word in words[:-1]), *loopback, words[-1]]]
 
     def variables(self) -> dict[str, str]:
-        return connect_server_environment()
+        # Halves the processor time of a start; the options of the unit are on its command line.
+        return connect_server_environment() | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 
     def ready(self) -> bool:
         return accepts(self.port)
