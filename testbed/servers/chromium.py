@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    StaleElementReferenceException,
+    WebDriverException,
+)
 from selenium.webdriver.common.by import By
 
 if TYPE_CHECKING:
@@ -151,8 +155,8 @@ class Page:
         def clicked() -> bool:
             try:
                 self.one(selector, text).click()
-            except StaleElementReferenceException:
-                return False
+            except (StaleElementReferenceException, ElementClickInterceptedException):
+                return False  # it is drawn anew, or what lies over it is
             return True
 
         self.until(clicked, f"to click {selector} with {text!r}")
