@@ -17,16 +17,13 @@ from pathlib import Path
 import pytest
 
 from binders.common.connectors import KAFKA_CONNECTOR
-from binders.common.java import java
 from binders.flink.local.cluster import CONNECTOR as FLINK_CONNECTOR
-from binders.kafka.local import server_jars
 from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.settings import Settings
-from speck.errors import LocalError
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing.waiting import eventually
@@ -39,6 +36,7 @@ from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.requirements import needs
+from tests.support.skips import skip_without_kafka
 from tests.support.trials import trial
 
 pytestmark = [pytest.mark.engine, needs(FLINK_CONNECTOR, SPARK_CONNECTOR, KAFKA_CONNECTOR, ROOT / FLINK_CODE)]
@@ -179,11 +177,7 @@ def site_a(flink: FlinkServer, broker: MosquittoServer) -> Site:
 @pytest.fixture(name="kafka", scope="module")
 def kafka_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaMiddle]:
     """A Kafka that may be killed and damaged (use topics of your own)."""
-    try:
-        java("Kafka")
-        server_jars()
-    except LocalError as error:
-        pytest.skip(str(error))
+    skip_without_kafka()
     with KafkaMiddle(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
 

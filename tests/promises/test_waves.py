@@ -84,7 +84,7 @@ class Deployment:
         )
 
     def counted(self) -> Counter[str]:
-        """How often each text was counted, as either form of the first job has written it."""
+        """The count of each text, over both forms in which the first job writes it."""
         latest = Counter[str]()
         for _, value in list(self.receiver.received):
             text, _, count = value.partition(",")

@@ -24,12 +24,10 @@ from typing import Any
 import pytest
 import requests
 
-from binders.common.java import java
 from binders.flink import FLINK
 from binders.flink import engine as flink_engine
 from binders.flink.engine import FlinkEngine, connect_engine
 from binders.flink.local import cluster
-from binders.flink.local.cluster import flink_home
 from binders.flink.state.locations import local_path
 from binders.flink.submission import job_config, launcher
 from binders.mqtt import MQTT, MqttBroker
@@ -38,7 +36,7 @@ from speck.binder import EngineBinder, Registry
 from speck.core.inventory import Engine, Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Handle, JobState, State
-from speck.errors import LocalError, NoCapacity, OutcomeUnknown, Rejected, Unreachable
+from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.store.artifacts import hash_of
 from speck.testing import EngineContract, attempt_of, await_state, eventually
 from speck.testing.engines import SharedJobs
@@ -55,6 +53,7 @@ from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.nginx import nginx_before_flink
 from testbed.servers.web_proxy import web_proxy
 from tests.support.docs_blocks import only_block
+from tests.support.skips import skip_without_flink
 from tests.support.trials import trial
 
 PROGRAMS = ROOT / "jars_and_apps" / "flink"
@@ -63,11 +62,7 @@ PROGRAMS = ROOT / "jars_and_apps" / "flink"
 @pytest.fixture(name="flink_server", scope="module")
 def flink_server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
     """A cluster of two processes, as sites have it."""
-    try:
-        java("Flink")
-        flink_home()
-    except LocalError as error:
-        pytest.skip(str(error))
+    skip_without_flink()
     with FlinkServer(tmp_path_factory.mktemp("flink")) as server:
         yield server
 

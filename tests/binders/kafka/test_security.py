@@ -12,13 +12,13 @@ import pytest
 from binders.common.connectors import KAFKA_CONNECTOR
 from binders.common.java import java
 from binders.kafka import KafkaBroker
-from binders.kafka.local import server_jars
 from binders.spark.local.commands import CONNECTOR
 from speck.core.inventory import Broker, Inventory, Login, Secret
-from speck.errors import LocalError, Rejected, SecretUnavailable, Unreachable
+from speck.errors import Rejected, SecretUnavailable, Unreachable
 from testbed import ROOT
 from testbed.servers.secured_kafka import PLAIN_USER, USER, SecuredKafka
 from tests.support.requirements import needs
+from tests.support.skips import skip_without_kafka
 
 pytestmark = pytest.mark.engine
 
@@ -28,11 +28,7 @@ SESSION = "speck-secured"
 
 @pytest.fixture(name="secured", scope="module")
 def secured_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    try:
-        java("Kafka")
-        server_jars()
-    except LocalError as error:
-        pytest.skip(str(error))
+    skip_without_kafka()
     with SecuredKafka(tmp_path_factory.mktemp("secured"), PASSWORD) as server:
         server.add_user()
         yield server

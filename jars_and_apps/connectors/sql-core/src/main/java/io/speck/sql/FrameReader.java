@@ -38,10 +38,9 @@ final class FrameReader {
         });
     }
 
-    /** A column of a frame, where times are numbers and whole ones have 64 bits; its name is the type of the table's. */
+    /** A column of a frame, which has no name there. */
     static Column column(String type) {
-        boolean whole = type.equals("int") || type.equals(TIME);
-        return new Column(type, whole ? "bigint" : type, true, "", 0);
+        return new Column("", type, true, "", 0);
     }
 
     /** @throws UnparsableMessageException if the message is no frame of the query */
@@ -146,7 +145,7 @@ final class FrameReader {
         for (int at = 0; at < places.length; at++) {
             Column column = columns.get(places[at]);
             Object value = value(column, written.get(at));
-            boolean difference = before != null && column.name().equals(TIME) && value != null;
+            boolean difference = before != null && column.type().equals(TIME) && value != null;
             row[places[at]] = difference ? before.next(at, (Long) value) : value;
         }
         return row;
@@ -157,7 +156,9 @@ final class FrameReader {
             return null;
         }
         boolean outOfRange = column.type().equals("double") && written instanceof String;
-        Object value = outOfRange ? NOT_FINITE.get(written) : JSON.read(column, written);
+        // Times are numbers in a frame, and whole ones have 64 bits.
+        boolean whole = column.type().equals("int") || column.type().equals(TIME);
+        Object value = outOfRange ? NOT_FINITE.get(written) : JSON.read(whole ? WHOLE : column, written);
         if (value == null) {
             throw new UnparsableMessageException(NO_FRAME);
         }
