@@ -57,6 +57,7 @@ from tests.support.skips import skip_without_flink
 from tests.support.trials import trial
 
 PROGRAMS = ROOT / "jars_and_apps" / "flink"
+NOWHERE = {"execution.checkpointing.dir": "", "execution.checkpointing.savepoint-dir": ""}
 
 
 @pytest.fixture(name="flink_server", scope="module")
@@ -80,10 +81,17 @@ def flink_bench_fixture(
 def spare_server_fixture(
     flink_server: FlinkServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FlinkServer]:
-    """A cluster that says much and has no place for state, to be killed and started again."""
-    nowhere = {"execution.checkpointing.dir": "", "execution.checkpointing.savepoint-dir": ""}
+    """A cluster that says much and has no place for state."""
     directory = tmp_path_factory.mktemp("spare-flink")
-    with FlinkServer(directory, slots=4, conf=nowhere, talkative=True, small=True) as server:
+    with FlinkServer(directory, slots=4, conf=NOWHERE, talkative=True, small=True) as server:
+        yield server
+
+
+@pytest.fixture(name="doomed_server")
+def doomed_server_fixture(tmp_path: Path) -> Iterator[FlinkServer]:
+    """A cluster of one test that has no place for state, to be killed and started again."""
+    skip_without_flink()
+    with FlinkServer(tmp_path / "doomed-flink", slots=4, conf=NOWHERE, small=True) as server:
         yield server
 
 
@@ -917,7 +925,7 @@ def test_another_process_finds_it_and_leaves_it(flink_bench: FlinkBench, job_nam
     engine.stop(handle, keep_state=False)
 
 
-# -- a cluster of one's own, that is killed, and has no place for state
+# -- clusters that have no place for state; one is killed
 
 
 def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, job_name: str) -> None:
@@ -940,7 +948,7 @@ def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, jo
 
 
 def test_a_killed_cluster_and_counts_that_go_on(
-    spare_server: FlinkServer,
+    doomed_server: FlinkServer,
     flink_jobs: Path,
     job_name: str,
     tmp_path: Path,
@@ -948,7 +956,7 @@ def test_a_killed_cluster_and_counts_that_go_on(
 ) -> None:
     """It comes back without the jars that were uploaded, and with the places for state that it lacked."""
     out = tmp_path / "out"
-    bench = FlinkBench(spare_server, flink_jobs)
+    bench = FlinkBench(doomed_server, flink_jobs)
     places = {"checkpoint_dir": str(tmp_path / "checkpoints"), "savepoint_dir": str(tmp_path / "savepoints")}
     engine = bench.binder(site(bench, **places))
     job = bench.job(job_name, rate=200, out=str(out))
@@ -963,12 +971,12 @@ def test_a_killed_cluster_and_counts_that_go_on(
     placeless = bench.binder()
     with pytest.raises(Rejected, match="no savepoint directory"):
         placeless.check(job, None)
-    spare_server.kill()
+    doomed_server.kill()
     assert engine.status(handle).state is JobState.UNKNOWN
-    shutil.rmtree(spare_server.directory / "uploads")
-    settings = {name: value for name, value in (spare_server.cluster.extra or {}).items() if value}
-    spare_server.cluster = replace(spare_server.cluster, extra=settings)
-    spare_server.start()
+    shutil.rmtree(doomed_server.directory / "uploads")
+    settings = {name: value for name, value in (doomed_server.cluster.extra or {}).items() if value}
+    doomed_server.cluster = replace(doomed_server.cluster, extra=settings)
+    doomed_server.start()
     monkeypatch.setattr(flink_engine, "SETTINGS_FRESH", 0.0)
     placeless.check(replace(job, job_name="placed"), None)
     assert engine.status(handle).state is JobState.LOST
