@@ -16,7 +16,9 @@ from speck.cli.terminal import err
 from speck.client import Client
 
 _LEAST, _MOST = 30.0, 86_400.0  # s
-_LAST_SAMPLES = 15.0  # s, for the last samples of jobs that are not measured yet
+# s, for the last samples of jobs that are not measured yet: the first one may come an interval late, and the
+# engine's times of them, which must be 30 s apart, may ask for one more.
+_LAST_SAMPLES = 30.0
 _SAMPLES = 3  # that make a rate
 _PAUSE = 1.0  # s
 _LEAST_INTERVAL = 10.0  # s between two samples, at which measuring is within its budget
