@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import requests
@@ -22,6 +23,7 @@ from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.fixtures.speck_command import Speck
 
 TWO = yaml_of("a t0 t1", "b t1 t2").encode()
+LAST_SAMPLES = profile._LAST_SAMPLES
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +70,24 @@ def test_a_job_that_could_not_be_measured_is_named(rest: RestServer, speck: Spec
     done = speck("profile", "--for", "30s")
     assert done.code == 1
     assert done.err.splitlines()[1:] == ["job 'a': not measured: too few samples yet"]
+
+
+def test_the_last_sample_may_come_two_intervals_late(
+    rest: RestServer, speck: Speck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one waits for a round of the sampler; the engine's times of four may be less than 30 s apart."""
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        if now < 30 + 2 * 10 <= now + seconds:
+            report(rest.services, "a", "b")
+        now += seconds
+
+    monkeypatch.setattr(profile, "_LAST_SAMPLES", LAST_SAMPLES)
+    monkeypatch.setattr(profile, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now))
+    rest.client.apply(TWO, "demo", wait=30)
+    assert speck("profile", "--for", "30s").code == 0
 
 
 def test_as_json(rest: RestServer, speck: Speck) -> None:
