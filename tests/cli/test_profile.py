@@ -75,7 +75,7 @@ def test_a_job_that_could_not_be_measured_is_named(rest: RestServer, speck: Spec
 def test_the_last_sample_may_come_two_intervals_late(
     rest: RestServer, speck: Speck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first one waits for a round of the sampler; the engine's times of four may be less than 30 s apart."""
+    """The first waits for a round of the sampler; the engine's times of four may be less than 30 s apart."""
     now = 0.0
 
     def sleep(seconds: float) -> None:
