@@ -430,8 +430,8 @@ class EngineContract:
         assert_work_grew(first, second)
         unknown = replace(handle, engine_id=uuid.uuid4().hex)
         assert isinstance(engine.profile([unknown])[unknown.engine_id], Rejected)
-        engine.stop(handle, keep_state=False)
-        assert isinstance(engine.profile([handle])[handle.engine_id], Rejected)
+        _, stopped, _ = shared.stopped_with_state(bench)
+        assert isinstance(engine.profile([stopped])[stopped.engine_id], Rejected)
 
     def test_first_work(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
         if Capability.READINESS not in engine.capabilities:

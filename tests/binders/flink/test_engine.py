@@ -95,12 +95,6 @@ def doomed_server_fixture(tmp_path: Path) -> Iterator[FlinkServer]:
         yield server
 
 
-@pytest.fixture(name="job_name")
-def job_name_fixture(request: pytest.FixtureRequest) -> str:
-    name: str = request.node.name
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:90]
-
-
 class TestContract(EngineContract):
     """The contract that all engines keep."""
 

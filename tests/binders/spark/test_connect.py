@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -56,12 +55,6 @@ def site_bench_fixture(
         bench = SparkBench(spark_server, broker, directory)
         yield bench
         bench.close()
-
-
-@pytest.fixture(name="job_name")
-def job_name_fixture(request: pytest.FixtureRequest) -> str:
-    name: str = request.node.name
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:90]
 
 
 class TestContract(EngineContract):

@@ -5,7 +5,6 @@ None of them takes a message of the job, and none outlives it; at real servers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -52,12 +51,6 @@ def bench_fixture(
             bench = StandaloneBench(server, broker, rest.services.files)
             yield bench
             bench.close()
-
-
-@pytest.fixture(name="job_name")
-def job_name_fixture(request: pytest.FixtureRequest) -> str:
-    name: str = request.node.name
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:90]
 
 
 def queries(bench: Bench) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import re
 import shutil
 import threading
 from collections import Counter
@@ -71,12 +70,6 @@ def site_bench_fixture(
     site_bench = SparkBench(spark_server, bench.broker, tmp_path_factory.mktemp("connect"))
     yield site_bench
     site_bench.close()
-
-
-@pytest.fixture(name="job_name")
-def job_name_fixture(request: pytest.FixtureRequest) -> str:
-    name: str = request.node.name
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:90]
 
 
 # Each starts drivers of its own, at 6 s of processor time a driver.  Starting, stopping, finding and failing
