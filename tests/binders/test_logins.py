@@ -182,11 +182,11 @@ def passes_on(guarded: Guarded, friend: MqttFriend, job: Job, *brokers: Broker) 
 
 @pytest.mark.parametrize("engine", [pytest.param("spark", marks=trial("the search for secrets")), "flink"])
 def test_a_job_reads_with_a_password_and_writes_with_a_certificate(
-    guarded: Guarded, friend: MqttFriend, engine: str
+    guarded: Guarded, friend: MqttFriend, engine: str, job_name: str
 ) -> None:
     broker = guarded.broker
     make = guarded.job if engine == "spark" else guarded.flink_job
-    job = make(f"{engine}-there", broker.password, broker.certificate)
+    job = make(job_name, broker.password, broker.certificate)
     session_of(guarded, job)
     brokers = (
         Broker(broker_address=broker.password, broker_login=guarded.password_login),
@@ -197,13 +197,13 @@ def test_a_job_reads_with_a_password_and_writes_with_a_certificate(
 
 @pytest.mark.parametrize("engine", ["spark", "flink"])
 def test_a_job_reads_its_password_where_it_runs(
-    guarded: Guarded, friend: MqttFriend, engine: str, tmp_path: Path
+    guarded: Guarded, friend: MqttFriend, engine: str, job_name: str, tmp_path: Path
 ) -> None:
     broker = guarded.broker
     (file := tmp_path / "password").write_text(f"{PASSWORD}\n")
     own = JobLogin(username=USER, password_file=str(file), ca_file=str(broker.authority.file))
     make = guarded.job if engine == "spark" else guarded.flink_job
-    job = make(f"{engine}-file", broker.address, broker.password)
+    job = make(job_name, broker.address, broker.password)
     session_of(guarded, job)
     wrong = replace(guarded.password_login, password=Secret("${GUARDED_TOKEN}"))
     passes_on(guarded, friend, job, Broker(broker_address=broker.password, broker_login=wrong, job_login=own))

@@ -161,9 +161,14 @@ def split_of(combiners: int | tuple[Place, ...], partitioner: str, reducer: Plac
     [pytest.param("shuffle", None, marks=trial("[balanced-2]")), ("balanced", 2)],
 )
 def test_a_split_in_one_job_is_that_of_spark(
-    site: SparkBench, session: SparkSession, running: Running, partitioner: str, parallelism: int | None
+    site: SparkBench,
+    session: SparkSession,
+    running: Running,
+    job_name: str,
+    partitioner: str,
+    parallelism: int | None,
 ) -> None:
-    (job,) = split_job(site, f"whole-{partitioner}", split_of(3, partitioner))
+    (job,) = split_job(site, job_name, split_of(3, partitioner))
     job = replace(job, parallelism=parallelism)
     texts = messages(40, 1)
     half = len(texts) // 2
