@@ -56,6 +56,8 @@ class Installed:
         self.put(OLD)
         monkeypatch.setenv("PYTHONPATH", f"{directory / 'lib'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
         monkeypatch.chdir(directory)  # the first place where `python -m` looks for packages
+        # Bytecode is taken for that of a source of the same size and second, as two versions may be here.
+        monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
         monkeypatch.setenv("SITE_PASSWORD", "secret")
         self.describe()
 
