@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
 import inspect
@@ -10,7 +11,8 @@ import re
 import sys
 import traceback
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -126,15 +128,24 @@ def _column_in(path: str, line: int, message: str) -> int | None:
     return None if found is None else found.start() + 1
 
 
+class _SourceLoader(SourceFileLoader):
+    """Compiles the file itself.  Python takes bytecode for that of a source of the same size and second."""
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        """Raise :class:`OSError`, so that no bytecode is read, or written beside the user's file."""
+        raise OSError(errno.ENOTSUP, "no bytecode is cached", path)
+
+
 def _module_of_file(path: Path) -> ModuleType:
     # Under a name of its own: the file may have the name of a module that is already imported.
     name = f"speck_job_{path.stem}"
-    specification = importlib.util.spec_from_file_location(name, path)
-    if specification is None or specification.loader is None:
+    loader = _SourceLoader(name, str(path))
+    specification = importlib.util.spec_from_loader(name, loader)
+    if specification is None:
         raise JobFault(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
-    specification.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 
