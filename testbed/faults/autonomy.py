@@ -154,10 +154,8 @@ class Round:
         load = Load(self.site.edge, prefix, messages, RATE, ("in/1", "in/2"))
         self.texts = load.texts
         try:
-            enough = before + messages // 10
-            load.hold_until(
-                0.2, lambda: await_that(lambda: len(self.site.counts), lambda count: count > enough)
-            )
+            with load.held_at(0.2):
+                await_that(lambda: len(self.site.counts), lambda count: count > before + messages // 10)
             load.await_sent(self.moment.uniform(0.3, 0.6))
             self.sent_at_cut = load.sent
             left = self.cell.change == "left"

@@ -148,7 +148,8 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
         rig.apply(chain(there), "far")
         before = len(rig.counts)
         with rig.load(messages, rate, ["in/3"]) as load:
-            load.hold_until(0.4, lambda: await_that(lambda: len(rig.counts), lambda count: count > before))
+            with load.held_at(0.4):
+                await_that(lambda: len(rig.counts), lambda count: count > before)
             far.freeze()
             way.refuse(True)
             before_move = len(rig.counts)
@@ -242,7 +243,8 @@ def kill_worker(rig: Rig, messages: int, rate: float = 500.0) -> Account:
         rig.apply(chain, "worker")
         before = len(rig.counts)
         with rig.load(messages, rate, ["in/4"]) as load:
-            load.hold_until(0.4, lambda: await_that(lambda: len(rig.counts), lambda count: count > before))
+            with load.held_at(0.4):
+                await_that(lambda: len(rig.counts), lambda count: count > before)
             cluster.add_worker("second")
             await_that(lambda: cluster.workers(), lambda workers: workers == 2)
             cluster.kill_first_worker()

@@ -110,9 +110,8 @@ def cut(rig: SiteRig, messages: int, moment: random.Random) -> dict[str, Account
     """Send messages, cut the power in the midst of them, and count what arrives."""
     before = len(rig.counts)
     with rig.load(messages, RATE) as load:
-        load.hold_until(
-            0.2, lambda: await_that(lambda: len(rig.counts), lambda count: count > before + messages // 10)
-        )
+        with load.held_at(0.2):
+            await_that(lambda: len(rig.counts), lambda count: count > before + messages // 10)
         load.await_sent(moment.uniform(0.3, 0.6))
         rig.lose_power(moment.uniform(*DARK))
         load.finish()

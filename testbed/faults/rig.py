@@ -207,14 +207,15 @@ class Load:
         """Wait until such a share of the texts is sent."""
         await_that(lambda: self.sent, lambda sent: sent >= share * len(self.texts))
 
-    def hold_until(self, share: float, arriving: Callable[[], object]) -> None:
-        """Wait until such a share of the texts is sent, and send no more while ``arriving`` waits.
+    @contextmanager
+    def held_at(self, share: float) -> Iterator[None]:
+        """Wait until such a share of the texts is sent, and send no more within the block.
 
-        On a slow machine all would be sent before the first one arrives.
+        To await arrivals there: on a slow machine all would be sent before the first one arrives.
         """
         self.await_sent(share)
         with self.paused:
-            arriving()
+            yield
 
     def await_more(self, messages: int) -> None:
         """Wait until so many more are sent, or all."""
@@ -397,9 +398,8 @@ class Rig:
         """
         before = len(self.counts)
         with self.load(messages, rate) as load:
-            load.hold_until(
-                0.4, lambda: self.await_that(lambda: len(self.counts), lambda count: count > before)
-            )
+            with load.held_at(0.4):
+                self.await_that(lambda: len(self.counts), lambda count: count > before)
             fault(self)
             load.finish()
             self.await_arrivals(load, patience, settled)

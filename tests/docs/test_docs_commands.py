@@ -49,7 +49,7 @@ def work_through(reader: Reader, found: list[Block]) -> None:
 
 def compositions(reader: Reader) -> set[str]:
     """The names of the compositions at the reader's server."""
-    code, printed = reader.run("speck compositions --json 2> compositions.txt")
+    code, printed = reader.run("speck compositions --json 2> /dev/null")
     assert code == 0, printed
     return {each["name"] for each in json.loads("".join(printed))}
 

@@ -18,7 +18,7 @@ def with_bytecode_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def loaded(path: Path, text: str) -> object:
-    """What the function ``job`` of a file with this text returns; all files are of one second."""
+    """The result of the function ``job`` of a file with this text; all files are of one second."""
     path.write_text(text)
     os.utime(path, (1_700_000_000, 1_700_000_000))
     spec = QuerySpec(
