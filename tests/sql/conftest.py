@@ -42,6 +42,6 @@ def bench_fixture(
         yield bench
         friend.close()
         other.close()
-        for name in bench.applied:
-            user.delete_composition(services.coordinator, name).wait(PATIENCE)
+        for name in [*bench.applied]:
+            bench.delete(name)
         services.coordinator.close()

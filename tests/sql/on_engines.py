@@ -31,7 +31,11 @@ class Bench:
     applied: set[str] = field(default_factory=set)  # names of compositions
 
     def apply(self, text: str) -> dict[str, Program]:
+        """Apply a composition anew, so that a repeated test finds neither its queries nor their results."""
         loaded = self._load(text)
+        self.delete(loaded.composition.name)
+        self.friend.received.clear()
+        self.other.received.clear()
         self._apply(loaded)
         jobs = loaded.composition.jobs.values()
         return {each.job_name: Program.from_json(str(each.query["program"])) for each in jobs}
@@ -40,6 +44,12 @@ class Bench:
         """Apply a composition, and return the action on each of its jobs."""
         plan = self._apply(self._load(text))
         return {each.job.job_name: type(each).__name__.lower() for each in plan.actions}
+
+    def delete(self, name: str) -> None:
+        """Delete a composition, if it was applied."""
+        if name in self.applied:
+            assert user.delete_composition(self.services.coordinator, name).wait(PATIENCE)
+            self.applied.remove(name)
 
     def _load(self, text: str) -> Loaded:
         return load_composition(
