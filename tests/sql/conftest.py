@@ -11,13 +11,12 @@ from speck.coordinator import build
 from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.store import Store
-from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.spark import MqttFriend
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
-from tests.sql.on_engines import PATIENCE, Bench
+from tests.sql.on_engines import Bench
 
 
 @pytest.fixture(scope="module", name="bench")

@@ -105,18 +105,19 @@ def read(client: Connection, topic: str) -> bytes | None:
     return client.take_until([topic], 0.5).get(topic)
 
 
-def test_it_is_enough_for_a_coordinator(broker: MosquittoServer) -> None:
+def test_it_is_enough_for_a_coordinator(broker: MosquittoServer, job_name: str) -> None:
+    session = f"speck-{job_name}:0a1b2c3d4e5f6071"  # a repetition meets the tombstone of the last one
     made = binder(broker, "speck")
     made.check()
-    made.ensure_session(SESSION, "in/a")
-    made.name_writers(SESSION, ["b"])
-    made.fence(SESSION, 3)
-    made.claim_session(SESSION, "in/a")
-    made.send_control(SESSION, b"{}", 1)
-    assert (made.fenced(SESSION), made.waiting(SESSION), made.drained(SESSION, "m", 0.2)) == (3, 0, None)
+    made.ensure_session(session, "in/a")
+    made.name_writers(session, ["b"])
+    made.fence(session, 3)
+    made.claim_session(session, "in/a")
+    made.send_control(session, b"{}", 1)
+    assert (made.fenced(session), made.waiting(session), made.drained(session, "m", 0.2)) == (3, 0, None)
     eventually(made.stored_bytes, lambda found: found is not None)
-    made.delete_session(SESSION)
-    assert not made.session_exists(SESSION)
+    made.delete_session(session)
+    assert not made.session_exists(session)
     made.close()
 
 
