@@ -46,11 +46,12 @@ class Program:
     trigger: str | None = None  # of Spark's jobs
     arguments: Mapping[str, str] = field(default_factory=dict)
     optimised: bool = False  # the engine has Java's optimising compiler
+    form: str = ""  # the engine's further form, such as "flink-small"
 
     @property
     def local(self) -> LocalServer:
         """The engine's server."""
-        local = self.kind.local
+        local = self.kind.forms[self.form] if self.form else self.kind.local
         assert local is not None
         return cast(LocalServer, Changed(local, optimised)) if self.optimised else local
 
@@ -59,11 +60,17 @@ class Program:
         """The engine, as a job names it."""
         return self.kind.engine
 
+    @property
+    def name(self) -> str:
+        """The name of its hop."""
+        return self.form or self.engine
+
 
 _FLINK_JOBS = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 PROGRAMS = {
     "spark": Program(CONNECT, "pass_through", Path(__file__).with_name("pass_through.py")),
     "flink": Program(FLINK, "io.speck.flink.jobs.Forward", _FLINK_JOBS),
+    "flink-small": Program(FLINK, "io.speck.flink.jobs.Forward", _FLINK_JOBS, form="flink-small"),
 }
 
 
@@ -92,7 +99,7 @@ class Engine:
         """A new job that passes messages on, through a session and with a fence like any other's."""
         session = client_id(name)
         out, back = f"{name}{self._join}in", f"{name}{self._join}out"
-        hop = Hop(self._program.engine, out, back, self.process)
+        hop = Hop(self._program.name, out, back, self.process)
         # A job of an earlier round left a tombstone, which ends attempts that do not come after it.
         number = self._sessions.fenced(session) + 1
         attempt = Attempt(id=uuid.uuid4().hex, job_name=name, number=number, session=session)

@@ -56,7 +56,7 @@ class Options:
     """Sizes of the runs: messages for throughput, seconds for latency and idling, idle jobs.
 
     ``optimised`` is true for engines with Java's optimising compiler.  ``hops`` has the names of the hops
-    over Kafka to run; all if it is empty.
+    over Kafka to run; all if it is empty.  ``beside`` is an engine whose hop takes turns with it, or empty.
     """
 
     runs: int
@@ -66,6 +66,7 @@ class Options:
     idle_jobs: int
     optimised: bool = False
     hops: Sequence[str] = ()
+    beside: str = ""
 
 
 # --- throughput and latency -----------------------------------------------------------------------
@@ -122,12 +123,15 @@ class Bench:
         return self.load.paced(hop.out, hop.back, rate=RATE, seconds=seconds, warmup=LATENCY_WARMUP)
 
 
-def traffic_figures(throughput: Rounds, latency: Rounds, engine: str) -> dict[str, Figure]:
+def traffic_figures(throughput: Rounds, latency: Rounds, engine: str, beside: str = "") -> dict[str, Figure]:
     """The figures of the runs that alternated; those of one round are compared with each other."""
     figures = {
         "throughput_ratio": ratio(throughput, engine, "relay"),
         "throughput_ratio_to_plain_relay": ratio(throughput, engine, "plain_relay"),
     }
+    if beside:
+        figures[f"throughput_ratio_to_{beside}"] = ratio(throughput, engine, beside)
+        figures[f"added_latency_ms_p50_{beside}"] = added(latency, beside, "p50")
     for percentile in ("p50", "p99"):
         figures[f"added_latency_ms_{percentile}"] = added(latency, engine, percentile)
         figures[f"relay_added_latency_ms_{percentile}"] = added(latency, "relay", percentile)
@@ -261,13 +265,13 @@ def measure(
         (port,) = ports
         bench = Bench(broker, stack.enter_context(generator(port, directory)))
 
-        def start(name: str = "idle") -> contextlib.AbstractContextManager[Engine]:
+        def start(name: str) -> contextlib.AbstractContextManager[Engine]:
             home = directory / f"{name}-{uuid.uuid4().hex[:6]}"
-            program = replace(PROGRAMS[engine_name], trigger=trigger, optimised=options.optimised)
+            program = replace(PROGRAMS[name], trigger=trigger, optimised=options.optimised)
             return engine_up(program, home, MOSQUITTO.address(ports))
 
         figures, where = traffic(bench, start, directory, port, options, engine_name)
-        figures |= idle_figures(bench, start, options)
+        figures |= idle_figures(bench, lambda: start(engine_name), options)
     result: dict[str, Any] = {}
     for name, each in figures.items():
         result |= {key: round(value, 3) for key, value in each.named(name)}
@@ -288,11 +292,15 @@ def traffic(
     engine_name: str,
 ) -> tuple[dict[str, Figure], dict[str, dict[str, float]]]:
     """The figures of throughput and latency, and the parts of a micro-batch under either load."""
-    with start("traffic") as engine, relay(directory, port) as sound, relay(directory, port, 1) as plain:
+    with contextlib.ExitStack() as stack:
+        engine = stack.enter_context(start(engine_name))
+        sound, plain = (stack.enter_context(relay(directory, port, each)) for each in (2, 1))
         hop, handle = engine.start("hop")
-        ceiling = Hop("ceiling", DIRECT, DIRECT, None)
-        throughput = bench.throughput([hop, sound, plain, ceiling], options)
-        latency = bench.latency([hop, sound, ceiling], options)
+        hops = [hop, sound, Hop("ceiling", DIRECT, DIRECT, None)]
+        if options.beside:
+            hops.append(stack.enter_context(start(options.beside)).start("beside")[0])
+        throughput = bench.throughput([*hops, plain], options)
+        latency = bench.latency(hops, options)
         say("where the time goes ...")
         where = {
             "flood": profile(engine, handle, lambda: bench.load.flood(hop.out, hop.back, options.messages)),
@@ -303,7 +311,7 @@ def traffic(
             ),
         }
         engine.stop("hop", handle)
-    return traffic_figures(throughput, latency, engine_name), where
+    return traffic_figures(throughput, latency, engine_name, options.beside), where
 
 
 def table(result: dict[str, Any]) -> Table:
@@ -331,6 +339,9 @@ def arguments() -> argparse.Namespace:
     )
     add_output_options(parser)
     parser.add_argument("--engine", choices=sorted(PROGRAMS), default="spark")
+    parser.add_argument(
+        "--beside", choices=sorted(PROGRAMS), default="", help="another engine whose hop takes turns with it"
+    )
     parser.add_argument("--broker", choices=("mqtt", "kafka"), default="mqtt")
     parser.add_argument("--trigger", help="of Spark's jobs: an interval, or real-time", type=parse_trigger)
     parser.add_argument("--runs", type=int, default=5)
@@ -350,6 +361,8 @@ def arguments() -> argparse.Namespace:
         help="compare speck_kafka with these hops over Kafka only, such as stock_at_least_once",
     )
     given = parser.parse_args()
+    if given.beside and (given.broker == "kafka" or given.beside == given.engine):
+        parser.error("--beside needs --broker mqtt and another engine than --engine")
     if given.hops:
         given.hops = _with(given.hops, given.broker, parser)
     return given
@@ -380,7 +393,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="speck-hop-") as directory:
         result = chosen(given.broker)(sizes, given.engine, Path(directory), given.trigger)
     kind = [] if given.broker == "mqtt" else [given.broker]
-    name = "-".join(["hop", *kind, given.engine, *(given.trigger or "").split()])
+    name = "-".join(["hop", *kind, given.engine, *given.beside.split(), *(given.trigger or "").split()])
     if not published(given, name, result):
         Console().print(table(result))
 

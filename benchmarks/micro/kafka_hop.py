@@ -43,11 +43,11 @@ class Measured:
 def measure(options: Options, engine: str, directory: Path, trigger: str | None = None) -> dict[str, Any]:
     """All figures, by name; everything that is started ends before this returns or raises."""
     server_jars()  # raises where there is no Kafka, before anything is built
-    others, skipped = stock.starts(engine, trigger, directory, options.optimised)
+    program = replace(PROGRAMS[engine], trigger=trigger, optimised=options.optimised)
+    others, skipped = stock.starts(program.engine, trigger, directory, options.optimised)
     if skipped:
         say(f"skipped: {skipped}")
     with contextlib.ExitStack() as stack:
-        program = replace(PROGRAMS[engine], trigger=trigger, optimised=options.optimised)
         found = _hops(stack, program, others, directory, options.hops or HOPS)
         throughput = alternated(found, options, lambda each: each.bench.flooded(each.hop, options.messages))
         latency = alternated(found, options, lambda each: each.bench.paced(each.hop, options.latency_seconds))

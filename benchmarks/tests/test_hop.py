@@ -127,6 +127,11 @@ def test_figures_compare_the_runs_of_one_round() -> None:
     assert figures["added_latency_ms_p99"].median == 88
     assert figures["relay_added_latency_ms_p50"].median == 2
     assert figures["spark_messages_per_s"].median == 35
+    throughput["flink"] = [{"messages_per_s": 20.0}, {"messages_per_s": 10.0}]
+    latency["flink"] = [{"p50_ms": 4.0, "p99_ms": 9.0}]
+    figures = traffic_figures(throughput, latency, "spark", "flink")
+    assert figures["throughput_ratio_to_flink"] == Figure(2.75, 1.5, 4.0, 2)
+    assert figures["added_latency_ms_p50_flink"].median == 3
 
 
 def test_the_figures_over_kafka_compare_with_every_other_hop() -> None:
@@ -166,6 +171,8 @@ def test_two_hops_alone_are_compared_and_nothing_is_said_of_the_broker() -> None
     [
         (["--with", "relay"], "--with needs --broker kafka"),
         (["--broker", "kafka", "--with", "stock"], "no hop stock (expected: speck_kafka, "),
+        (["--beside", "spark"], "--beside needs --broker mqtt and another engine than --engine"),
+        (["--beside", "flink", "--broker", "kafka"], "--beside needs --broker mqtt"),
     ],
 )
 def test_hops_that_cannot_be_compared_are_refused(
