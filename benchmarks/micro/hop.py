@@ -19,8 +19,9 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,29 +83,17 @@ class Bench:
 
     def throughput(self, hops: list[Hop], options: Options) -> Rounds:
         """Flood each in turn, ``runs`` times, after one warm-up."""
-        return self._alternate(hops, options, "messages/s", lambda hop: self.flooded(hop, options.messages))
+        floods = {hop.name: partial(self.flooded, hop, options.messages) for hop in hops}
+        return in_turn(floods, options.runs, "messages/s")
 
     def latency(self, hops: list[Hop], options: Options) -> Rounds:
         """The same at a fixed rate; the warm-up is part of each run."""
-        return self._alternate(hops, options, "latency", lambda hop: self.paced(hop, options.latency_seconds))
+        paced = {hop.name: partial(self.paced, hop, options.latency_seconds) for hop in hops}
+        return in_turn(paced, options.runs, "latency")
 
     def touch(self, hop: Hop) -> None:
         """A few messages through it."""
         self.load.flood(hop.out, hop.back, TOUCH)
-
-    def _alternate(
-        self, hops: list[Hop], options: Options, what: str, run: Callable[[Hop], dict[str, float]]
-    ) -> Rounds:
-        rounds: Rounds = {hop.name: [] for hop in hops}
-        for number in range(options.runs + 1):
-            # The first flood of a round was a third slower than the same one later (measured with Flink).
-            for hop in hops if number % 2 else hops[::-1]:
-                say(f"{what}, {f'run {number} of {options.runs}' if number else 'warm-up'}, {hop.name} ...")
-                result = run(hop)
-                say("    " + ", ".join(f"{name} {value:g}" for name, value in result.items()))
-                if number:
-                    rounds[hop.name].append(result)
-        return rounds
 
     def flooded(self, hop: Hop, messages: int) -> dict[str, float]:
         """Throughput of a flood, and processor time for a message of each process."""
@@ -122,6 +111,21 @@ class Bench:
     def paced(self, hop: Hop, seconds: int) -> dict[str, float]:
         """Percentiles of the latency at a fixed rate."""
         return self.load.paced(hop.out, hop.back, rate=RATE, seconds=seconds, warmup=LATENCY_WARMUP)
+
+
+def in_turn(measurements: Mapping[str, Callable[[], dict[str, float]]], runs: int, what: str) -> Rounds:
+    """Take each measurement ``runs`` times, in rounds, after one round to warm up."""
+    rounds: Rounds = {name: [] for name in measurements}
+    for number in range(runs + 1):
+        names = list(measurements)
+        # Of two hops on Flink the earlier one in a round was slower, whichever it was (11 to 35%, measured).
+        for name in names if number % 2 else reversed(names):
+            say(f"{what}, {f'run {number} of {runs}' if number else 'warm-up'}, {name} ...")
+            result = measurements[name]()
+            say("    " + ", ".join(f"{key} {value:g}" for key, value in result.items()))
+            if number:
+                rounds[name].append(result)
+    return rounds
 
 
 def traffic_figures(throughput: Rounds, latency: Rounds, engine: str, beside: str = "") -> dict[str, Figure]:
@@ -393,8 +397,9 @@ def main() -> None:
     sizes = Options(*(getattr(given, each.name) for each in fields(Options)))
     with tempfile.TemporaryDirectory(prefix="speck-hop-") as directory:
         result = chosen(given.broker)(sizes, given.engine, Path(directory), given.trigger)
-    kind = [] if given.broker == "mqtt" else [given.broker]
-    name = "-".join(["hop", *kind, given.engine, *given.beside.split(), *(given.trigger or "").split()])
+    kind = "" if given.broker == "mqtt" else given.broker
+    parts = ["hop", kind, given.engine, given.beside, *(given.trigger or "").split()]
+    name = "-".join(filter(None, parts))
     if not published(given, name, result):
         Console().print(table(result))
 

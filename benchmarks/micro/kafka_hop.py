@@ -21,7 +21,7 @@ from benchmarks.load.hops import HEAP, PROGRAMS, Engine, Hop, Program, engine_up
 from benchmarks.load.processes import running, server
 from benchmarks.micro import hop as mqtt_hop
 from benchmarks.micro import stock
-from benchmarks.micro.hop import Bench, Options, Rounds, say
+from benchmarks.micro.hop import Bench, Options, Rounds, in_turn, say
 from binders.kafka.local import KAFKA_SERVER, server_jars
 from binders.mqtt.local import MOSQUITTO
 
@@ -49,8 +49,12 @@ def measure(options: Options, engine: str, directory: Path, trigger: str | None 
         say(f"skipped: {skipped}")
     with contextlib.ExitStack() as stack:
         found = _hops(stack, program, others, directory, options.hops or HOPS)
-        throughput = alternated(found, options, lambda each: each.bench.flooded(each.hop, options.messages))
-        latency = alternated(found, options, lambda each: each.bench.paced(each.hop, options.latency_seconds))
+        floods = {each.hop.name: partial(each.bench.flooded, each.hop, options.messages) for each in found}
+        paced = {
+            each.hop.name: partial(each.bench.paced, each.hop, options.latency_seconds) for each in found
+        }
+        throughput = in_turn(floods, options.runs, "messages/s")
+        latency = in_turn(paced, options.runs, "latency")
     result: dict[str, Any] = {"skipped": skipped} if skipped else {}
     for name, figure in figures(found, throughput, latency).items():
         result |= {key: round(value, 3) for key, value in figure.named(name)}
@@ -93,21 +97,6 @@ def _hops(
 def _started(name: str, engine: Engine, bench: Bench, ceiling: str = NO_HOP) -> Measured:
     hop, _ = engine.start(name.replace("_", "-"))
     return Measured(replace(hop, name=name), bench, ceiling)
-
-
-def alternated(
-    found: list[Measured], options: Options, run: Callable[[Measured], dict[str, float]]
-) -> Rounds:
-    """Each hop in turn, ``runs`` times, after one warm-up."""
-    rounds: Rounds = {each.hop.name: [] for each in found}
-    for number in range(options.runs + 1):
-        for each in found:
-            result = run(each)
-            shown = ", ".join(f"{name} {value:g}" for name, value in result.items())
-            say(f"{f'run {number} of {options.runs}' if number else 'warm-up'}, {each.hop.name}: {shown}")
-            if number:
-                rounds[each.hop.name].append(result)
-    return rounds
 
 
 def figures(found: list[Measured], throughput: Rounds, latency: Rounds) -> dict[str, Figure]:

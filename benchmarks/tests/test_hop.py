@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from benchmarks.load.generator import Generator, generator
 from benchmarks.load.hops import Hop, relay
 from benchmarks.load.processes import running
 from benchmarks.micro import kafka_hop, stock
-from benchmarks.micro.hop import Options, Rounds, arguments, batch_medians, traffic_figures
+from benchmarks.micro.hop import Options, Rounds, arguments, batch_medians, in_turn, traffic_figures
 from speck.errors import LocalError
 from testbed.servers.mosquitto import MosquittoServer
 
@@ -106,6 +107,18 @@ def test_a_process_ends_with_its_block_also_on_an_error(tmp_path: Path) -> None:
         raise KeyError
     assert process is not None
     assert process.poll() is not None
+
+
+def test_hops_take_turns_in_an_order_that_turns_around() -> None:
+    taken: list[str] = []
+
+    def measured(name: str) -> dict[str, float]:
+        taken.append(name)
+        return {"number": len(taken)}
+
+    rounds = in_turn({name: partial(measured, name) for name in "ab"}, 2, "runs")
+    assert taken == ["b", "a", "a", "b", "b", "a"]
+    assert rounds == {"a": [{"number": 3}, {"number": 6}], "b": [{"number": 4}, {"number": 5}]}
 
 
 def test_figures_compare_the_runs_of_one_round() -> None:

@@ -41,6 +41,8 @@ def bench_fixture(
         yield bench
         friend.close()
         other.close()
-        for name in [*bench.applied]:
-            bench.delete(name)
-        services.coordinator.close()
+        try:
+            for name in [*bench.applied]:
+                bench.delete(name)
+        finally:
+            services.coordinator.close()

@@ -48,7 +48,9 @@ class Bench:
     def delete(self, name: str) -> None:
         """Delete a composition, if it was applied."""
         if name in self.applied:
-            assert user.delete_composition(self.services.coordinator, name).wait(PATIENCE)
+            operation = user.delete_composition(self.services.coordinator, name)
+            assert operation.wait(PATIENCE)
+            assert operation.state == "succeeded", operation.to_dict()
             self.applied.remove(name)
 
     def _load(self, text: str) -> Loaded:
