@@ -30,7 +30,7 @@ COST = {EngineModel.FLINK: 8e-6, EngineModel.SPARK: 12e-6}  # s a message
 BATCH_OVERHEAD = 0.047  # s
 # Bytes a message, by the form of stamps.  Texts: as counted by the rig; the binary form, with names of topics
 # sent once a connection: benchmarks.wire.
-STAMP_BYTES = {"text": 78.0, "compact": 20.0}
+STAMP_BYTES = {"text": 78.0, "compact": 19.0}
 SIZE = 110.0  # bytes of a message
 RATE = 100.0  # messages/s of a source
 MEMORY = {EngineModel.FLINK: 3e6, EngineModel.SPARK: 2.5e6}  # bytes of a job without state

@@ -17,12 +17,12 @@ import java.util.zip.CRC32C;
  * exactly these. Of the job it has a hash, which a reader resolves by the names of the writers that its coordinator
  * named; all else is in the bytes themselves.
  *
- * <p>Form: a byte of flags; the CRC-32C of the job's name, 4 bytes; the run; partition and epoch unless both are 0;
- * index; fingerprint, 4 bytes, if there is one; the elements of the path up to the end, each one higher, and 0 for
- * {@link Stamp#NEWEST}. The path {@code 0} alone is left out. Numbers are {@link Varint}s. A run is 4 bytes (eight
- * hexadecimal digits), 8 bytes (a number in base 36, perhaps behind a {@code d}) or a length and a text; behind one
- * of the first two follows the number of an incarnation or origin, if there is one, shifted by a bit that is 1 for an
- * origin.
+ * <p>Form: a byte of flags; the highest 3 bytes of the CRC-32C of the job's name; the run; partition and epoch unless
+ * both are 0; index; fingerprint, 4 bytes, if there is one; the elements of the path up to the end, each one higher, and
+ * 0 for {@link Stamp#NEWEST}. The path {@code 0} alone is left out. Numbers are {@link Varint}s. A run is 4 bytes (eight
+ * hexadecimal digits), 8 bytes (a number in base 36), either 5 or 8 bytes (such a number behind a {@code d}, with or
+ * without a fingerprint) or a length and a text; behind any of the first three follows the number of an incarnation or
+ * origin, if there is one, shifted by a bit that is 1 for an origin.
  *
  * <p>The flags, from the highest bit: 10 for this version; two bits for the form of the run; number behind the run;
  * partition and epoch; path; fingerprint. Not thread-safe: the last run is cached.
@@ -51,10 +51,12 @@ public final class CompactForm {
     private static final Pattern NUMBER_36 = Pattern.compile("0|[1-9a-z][0-9a-z]{0,12}");
     private static final HexFormat HEXADECIMAL_DIGITS = HexFormat.of();
     private static final String WAY = "d";
-    private static final String ONLY_PATH = "0";
+    private static final int HASH_BYTES = 3;
+    private static final int HASH_SHIFT = (Integer.BYTES - HASH_BYTES) * Byte.SIZE;
     private static final int LONGEST = 255;
 
     private String lastRun;
+    private boolean lastIsFingerprinted;
     private int lastRunFlags;
     private byte[] lastRunBytes = {};
 
@@ -76,11 +78,11 @@ public final class CompactForm {
         return COMPACT.equals(System.getProperty(PROPERTY));
     }
 
-    /** Returns the hash that stands for the name of a job; names that differ within 4 bytes only have different ones. */
+    /** Returns the 24 bits that stand for the name of a job. */
     public static int hash(String job) {
         CRC32C crc = new CRC32C();
         crc.update(job.getBytes(StandardCharsets.UTF_8));
-        return (int) crc.getValue();
+        return (int) (crc.getValue() >>> HASH_SHIFT);
     }
 
     /** Returns the text that stands for a job with this hash where its name may be unknown; no name is like it. */
@@ -92,23 +94,22 @@ public final class CompactForm {
 
     /** Returns the binary form of a stamp. */
     public byte[] encode(Stamp stamp) {
-        if (!stamp.run().equals(lastRun)) {
-            cache(stamp.run());
+        if (stamp.hasFingerprint() != lastIsFingerprinted || !stamp.run().equals(lastRun)) {
+            cache(stamp.run(), stamp.hasFingerprint());
         }
         ByteArrayOutputStream bytes = new ByteArrayOutputStream(32);
         try (DataOutputStream out = new DataOutputStream(bytes)) {
             boolean placed = stamp.partition() != 0 || stamp.epoch() != 0;
-            boolean fingerprinted = stamp.fingerprint() != Stamp.NO_FINGERPRINT;
             out.writeByte(VERSION | lastRunFlags | (placed ? PLACED : 0) | (stamp.derived() ? DERIVED : 0)
-                    | (fingerprinted ? FINGERPRINTED : 0));
-            out.writeInt(hash(stamp.job()));
+                    | (stamp.hasFingerprint() ? FINGERPRINTED : 0));
+            writeLowest(hash(stamp.job()), HASH_BYTES, out);
             out.write(lastRunBytes);
             if (placed) {
                 Varint.write(out, stamp.partition());
                 Varint.write(out, stamp.epoch());
             }
             Varint.write(out, stamp.index());
-            if (fingerprinted) {
+            if (stamp.hasFingerprint()) {
                 out.writeInt((int) stamp.fingerprint());
             }
             writePath(stamp.path(), out);
@@ -119,7 +120,7 @@ public final class CompactForm {
     }
 
     private static void writePath(String path, DataOutputStream out) throws IOException {
-        if (path.isEmpty() || path.equals(ONLY_PATH)) {
+        if (path.isEmpty() || path.equals(Stamp.FIRST)) {
             return;
         }
         for (String element : path.split("\\.")) {
@@ -127,18 +128,18 @@ public final class CompactForm {
         }
     }
 
-    private void cache(String run) {
+    private void cache(String run, boolean fingerprinted) {
         Matcher numbered = NUMBERED_RUN.matcher(run);
         boolean found = numbered.matches();
         String base = found ? numbered.group(1) : run;
-        int form = found && formOf(base) == TEXT ? TEXT : formOf(base);
+        int form = formOf(base, fingerprinted);
         boolean split = found && form != TEXT;
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         try (DataOutputStream out = new DataOutputStream(bytes)) {
             switch (form) {
                 case HEXADECIMAL -> out.writeInt(Integer.parseUnsignedInt(base, 16));
-                case BASE_36 -> out.writeLong(Long.parseUnsignedLong(base, Character.MAX_RADIX));
-                case OF_WAY -> out.writeLong(Long.parseUnsignedLong(base.substring(1), Character.MAX_RADIX));
+                case BASE_36 -> out.writeLong(inBase36(base));
+                case OF_WAY -> writeLowest(inBase36(base.substring(1)), wayBytes(fingerprinted), out);
                 default -> {
                     byte[] text = run.getBytes(StandardCharsets.UTF_8);
                     out.writeByte(text.length);
@@ -152,26 +153,39 @@ public final class CompactForm {
             throw new UncheckedIOException(e); // not from memory
         }
         lastRun = run;
+        lastIsFingerprinted = fingerprinted;
         lastRunFlags = form << FORM_SHIFT | (split ? NUMBERED : 0);
         lastRunBytes = bytes.toByteArray();
     }
 
     /** Returns the shortest form that is read back to this text. */
-    private static int formOf(String base) {
+    private static int formOf(String base, boolean fingerprinted) {
         if (EIGHT_DIGITS.matcher(base).matches()) {
             return HEXADECIMAL;
         }
-        if (base.startsWith(WAY) && isNumber(base.substring(1))) {
+        long ofWay = base.startsWith(WAY) ? inBase36(base.substring(1)) : 0;
+        if (ofWay != 0 && (!fingerprinted || ofWay >>> Stamp.POSITION_BITS == 0)) {
             return OF_WAY;
         }
-        return isNumber(base) ? BASE_36 : TEXT;
+        return inBase36(base) != 0 ? BASE_36 : TEXT;
     }
 
-    private static boolean isNumber(String text) {
+    /** Returns the number in base 36 that a text is, in 64 bits; 0 for another text. */
+    private static long inBase36(String text) {
         try {
-            return NUMBER_36.matcher(text).matches() && Long.parseUnsignedLong(text, Character.MAX_RADIX) != 0;
+            return NUMBER_36.matcher(text).matches() ? Long.parseUnsignedLong(text, Character.MAX_RADIX) : 0;
         } catch (NumberFormatException e) {
-            return false; // of more than 64 bits
+            return 0; // of more than 64 bits
+        }
+    }
+
+    private static int wayBytes(boolean fingerprinted) {
+        return (fingerprinted ? Stamp.POSITION_BITS : Long.SIZE) / Byte.SIZE;
+    }
+
+    private static void writeLowest(long number, int bytes, DataOutputStream out) throws IOException {
+        for (int i = bytes - 1; i >= 0; i--) {
+            out.writeByte((int) (number >>> i * Byte.SIZE));
         }
     }
 
@@ -185,7 +199,7 @@ public final class CompactForm {
         try {
             ByteBuffer bytes = ByteBuffer.wrap(content);
             int flags = bytes.get();
-            int job = bytes.getInt();
+            int job = (int) fixed(HASH_BYTES, bytes);
             String run = run(flags, bytes);
             long partition = (flags & PLACED) == 0 ? 0 : number(bytes);
             long epoch = (flags & PLACED) == 0 ? 0 : number(bytes);
@@ -203,7 +217,7 @@ public final class CompactForm {
 
     private static void readPath(boolean derived, ByteBuffer bytes, StringBuilder sequence) {
         if (derived && !bytes.hasRemaining()) {
-            sequence.append('.').append(ONLY_PATH);
+            sequence.append('.').append(Stamp.FIRST);
         }
         while (derived && bytes.hasRemaining()) {
             long element = number(bytes);
@@ -215,7 +229,8 @@ public final class CompactForm {
         String base = switch (flags >>> FORM_SHIFT & FORM_BITS) {
             case HEXADECIMAL -> HEXADECIMAL_DIGITS.toHexDigits(bytes.getInt());
             case BASE_36 -> Long.toUnsignedString(bytes.getLong(), Character.MAX_RADIX);
-            case OF_WAY -> WAY + Long.toUnsignedString(bytes.getLong(), Character.MAX_RADIX);
+            case OF_WAY -> WAY + Long.toUnsignedString(fixed(wayBytes((flags & FINGERPRINTED) != 0), bytes),
+                    Character.MAX_RADIX);
             default -> {
                 byte[] text = new byte[bytes.get() & 0xFF];
                 bytes.get(text);
@@ -227,6 +242,14 @@ public final class CompactForm {
         }
         long number = number(bytes);
         return base + ((number & 1) == 0 ? "." : ".o") + (number >>> 1);
+    }
+
+    private static long fixed(int length, ByteBuffer bytes) {
+        long number = 0;
+        for (int i = 0; i < length; i++) {
+            number = number << Byte.SIZE | Byte.toUnsignedLong(bytes.get());
+        }
+        return number;
     }
 
     /** Reads a number below 2^63; others, as of a hostile publisher, are negative, and no stamp. */

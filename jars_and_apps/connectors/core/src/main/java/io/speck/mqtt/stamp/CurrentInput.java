@@ -22,7 +22,7 @@ public final class CurrentInput {
     /** Behind all messages. */
     private static final long NOT_HELD = Long.MAX_VALUE;
 
-    private record Way(String job, String run, int source, String path) {}
+    private record Way(String job, String run, int source, String path, boolean fingerprint) {}
 
     private final Map<Way, String> derivedRuns = new HashMap<>();
     private boolean present;
@@ -168,7 +168,7 @@ public final class CurrentInput {
         if (derivedRuns.size() > MOST_RUNS) {
             derivedRuns.clear();
         }
-        return derivedRuns.computeIfAbsent(new Way(stamp.job(), stamp.run(), source, stamp.foldedPath()),
-                way -> stamp.derivedRun(source));
+        Way way = new Way(stamp.job(), stamp.run(), source, stamp.foldedPath(), stamp.hasFingerprint());
+        return derivedRuns.computeIfAbsent(way, each -> stamp.derivedRun(source));
     }
 }

@@ -38,8 +38,12 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
     public static final String SEQUENCE = "speck-seq";
     /** The path, or its first element, of stamps of which only the highest counts. */
     public static final String NEWEST = "newest";
+    /** The path of the first output of a message without a stamp, and of each job after it that writes one output. */
+    static final String FIRST = "0";
     public static final int LONGEST_PATH = 32;
     public static final long NO_FINGERPRINT = -1;
+    /** With 100 ways to the outputs of a job, two of them have one name with a probability of 5 in 10^9. */
+    static final int POSITION_BITS = 40;
     static final int LONGEST_NAME = 100;
     static final int LONGEST_SEQUENCE = 256;
     /** With the longest numbers before it and one element after it, a sequence is still within its bound. */
@@ -87,18 +91,24 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
      * Returns the run of the stamps that are derived from those of this job and run.
      *
      * <p>Two jobs may write the same topic, each with one output of the same message. So the run names the way to an
-     * output, in 64 bits: the job and the run of its input, and the source of the writing job that read it.
+     * output: the job and the run of its input, and the source of the writing job that read it. It has 64 bits, and
+     * {@link #POSITION_BITS} if the stamp begins with a position: the run of such a stamp changes only where positions
+     * begin anew, that of a counted one with every form of the job, so that a reader meets fewer of the former.
      *
      * @param source number of the source among those of the writing job
      */
     String derivedRun(int source) {
         String way = String.join("\n", job, run, Integer.toString(source), foldedPath());
-        return "d" + hash(way);
+        return "d" + hash(way, hasFingerprint() ? POSITION_BITS : Long.SIZE);
     }
 
-    /** Returns 64 bits of a hash. */
-    private static String hash(String text) {
-        return new BigInteger(1, Arrays.copyOf(sha256(text), Long.BYTES)).toString(Character.MAX_RADIX);
+    boolean hasFingerprint() {
+        return fingerprint != NO_FINGERPRINT;
+    }
+
+    /** Returns some bits of a hash, a multiple of 8. */
+    private static String hash(String text, int bits) {
+        return new BigInteger(1, Arrays.copyOf(sha256(text), bits / Byte.SIZE)).toString(Character.MAX_RADIX);
     }
 
     /**
@@ -108,13 +118,14 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
      * @param reading identifies that reading
      */
     public Stamp readAgain(String reading) {
-        return new Stamp(job, "r" + hash(String.join("\n", run, reading)), partition, epoch, index, path, fingerprint);
+        String again = "r" + hash(String.join("\n", run, reading), Long.SIZE);
+        return new Stamp(job, again, partition, epoch, index, path, fingerprint);
     }
 
-    /** True if the other stamp differs in nothing but epoch and index. */
+    /** True if what derives from the other stamp differs in nothing but epoch, index and fingerprint. */
     boolean sameStream(Stamp other) {
-        return partition == other.partition && path.equals(other.path) && run.equals(other.run)
-                && job.equals(other.job);
+        return partition == other.partition && hasFingerprint() == other.hasFingerprint() && path.equals(other.path)
+                && run.equals(other.run) && job.equals(other.job);
     }
 
     /** Returns the path in front of the index of an output. */
@@ -124,13 +135,14 @@ public record Stamp(String job, String run, int partition, long epoch, long inde
 
     /**
      * Returns a path that does not go on in that of an output: it is in the run, and a new one begins. Else empty. It is
-     * one that would become too long, or one of which only the newest message counts: the reader has seen to that, and
-     * several tasks may write the outputs in another order.
+     * that of the only output of most jobs, so that the path takes no byte of {@link CompactForm} after any number of
+     * them; one that would become too long; or one of which only the newest message counts: the reader has seen to that,
+     * and several tasks may write the outputs in another order.
      */
     String foldedPath() {
         boolean narrow = path.length() < 2 * LONGEST_PATH - 1; // so many elements of one digit
         boolean longest = !narrow && (path.length() > LONGEST_PATH_TEXT || elements() >= LONGEST_PATH);
-        return longest || replaces() ? path : "";
+        return longest || replaces() || path.equals(FIRST) ? path : "";
     }
 
     private static byte[] sha256(String text) {

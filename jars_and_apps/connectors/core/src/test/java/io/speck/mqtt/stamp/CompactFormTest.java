@@ -33,7 +33,9 @@ class CompactFormTest {
         "00/0/0/7", "dd/0/0/7", "zzzzzzzzzzzzz/0/0/1", "1a2b3c4d.0/0/0/1", "1a2b3c4d.01/0/0/1", "1a2b3c4d.o/0/0/1",
         "1a2b3c4d.3.4/0/0/1", "1A2B3C4D/0/0/1", "a.b/0/0/1", "r/0/0/7.newest", "r/0/0/7.newest.3", "r/0/0/7.0.0.0",
         "r/0/0/7.5", "r/0/0/7.0~00000000", "r/0/0/7.0.1~ffffffff", "r/2147483647/9223372036854775807/9223372036854775807",
-        "r/0/0/0.2147483647", "d3w5e11264sgsf/0/0/7.0.0~0012abef", "1a2b3c4d.999999999999999999/0/0/1",
+        "r/0/0/0.2147483647", "d3w5e11264sgsf/0/0/7.0.0~0012abef", "d7zzzzzzz/0/0/7.0~0012abef",
+        "df3a9xq/0/0/7.1.2~0012abef", "de15t4hz/0/0/7.0", "d0/0/0/7.0~0012abef", "de15t4hz4/0/0/7.0~0012abef", "d1234567/0/0/7.0~0012abef",
+        "d7zzzzzz.3/0/0/7.0~0012abef", "1a2b3c4d.999999999999999999/0/0/1",
         "1a2b3c4d.9999999999999999999/0/0/1"})
     void eachSequenceIsReadBack(String sequence) {
         CompactForm.Read read = CompactForm.decode(encode(sequence));
@@ -43,8 +45,9 @@ class CompactFormTest {
 
     /** Of the kinds that jobs write, with a million messages before; 95 bytes of texts, names and headers otherwise. */
     @ParameterizedTest
-    @CsvSource({"1a2b3c4d.3/0/5000/42, 14", "3w5e11264sgsf/0/0/1000000, 16", "1a2b3c4d/0/0/1000000.0~0012abef, 16",
-        "3w5e11264sgsf/0/0/1000000.0~0012abef, 20", "d3w5e11264sgsf/0/0/1000000.0, 16"})
+    @CsvSource({"1a2b3c4d.3/0/5000/42, 13", "3w5e11264sgsf/0/0/1000000, 15", "1a2b3c4d/0/0/1000000.0~0012abef, 15",
+        "3w5e11264sgsf/0/0/1000000.0~0012abef, 19", "d3w5e11264sgsf/0/0/1000000.0, 15",
+        "d7zzzzzzz/0/0/1000000.0~0012abef, 16"})
     void itIsShort(String sequence, int most) {
         assertTrue(encode(sequence).length <= most, encode(sequence).length + " bytes");
     }
@@ -96,7 +99,7 @@ class CompactFormTest {
         for (int length = 0; length < whole.length; length++) {
             assertNull(CompactForm.decode(Arrays.copyOf(whole, length)), length + " bytes");
         }
-        assertNull(CompactForm.decode(Arrays.copyOf(encode("1a2b3c4d/0/0/7"), 11)), "more than a counted stamp");
+        assertNull(CompactForm.decode(Arrays.copyOf(encode("1a2b3c4d/0/0/7"), 10)), "more than a counted stamp");
         assertNull(CompactForm.decode(new byte[300]));
     }
 
@@ -109,16 +112,18 @@ class CompactFormTest {
         }
     }
 
-    /** Jobs of one composition are mostly called alike. */
+    /** Jobs of one composition are mostly called alike; readers do not accept this form where two have one hash. */
     @Test
-    void likeNamesHaveDifferentHashes() {
-        Map<Integer, String> names = new HashMap<>();
+    void likeNamesSeldomHaveOneHash() {
+        int same = 0;
         for (String stem : new String[] {"clean-", "speed-zone-", "job", "a"}) {
-            for (int i = 0; i < 10_000; i++) {
-                String name = stem + i;
-                assertNull(names.put(CompactForm.hash(name), name), name);
+            Map<Integer, String> names = new HashMap<>();
+            for (int i = 0; i < 1000; i++) {
+                String former = names.put(CompactForm.hash(stem + i), stem + i);
+                same += former == null ? 0 : 1;
             }
         }
+        assertTrue(same <= 1, same + " names"); // expected by chance: 0.1
         assertNotEquals(CompactForm.mark(CompactForm.hash("a")), CompactForm.mark(CompactForm.hash("b")));
     }
 }
