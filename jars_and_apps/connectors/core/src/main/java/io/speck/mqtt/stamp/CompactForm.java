@@ -17,7 +17,7 @@ import java.util.zip.CRC32C;
  * exactly these. Of the job it has a hash, which a reader resolves by the names of the writers that its coordinator
  * named; all else is in the bytes themselves.
  *
- * <p>Form: a byte of flags; the highest 3 bytes of the CRC-32C of the job's name; the run; partition and epoch unless
+ * <p>Form: a byte of flags; the lowest 3 bytes of the CRC-32C of the job's name; the run; partition and epoch unless
  * both are 0; index; fingerprint, 4 bytes, if there is one; the elements of the path up to the end, each one higher, and
  * 0 for {@link Stamp#NEWEST}. The path {@code 0} alone is left out. Numbers are {@link Varint}s. A run is 4 bytes (eight
  * hexadecimal digits), 8 bytes (a number in base 36), either 5 or 8 bytes (such a number behind a {@code d}, with or
@@ -52,7 +52,7 @@ public final class CompactForm {
     private static final HexFormat HEXADECIMAL_DIGITS = HexFormat.of();
     private static final String WAY = "d";
     private static final int HASH_BYTES = 3;
-    private static final int HASH_SHIFT = (Integer.BYTES - HASH_BYTES) * Byte.SIZE;
+    private static final int HASH_MASK = (1 << HASH_BYTES * Byte.SIZE) - 1;
     private static final int LONGEST = 255;
 
     private String lastRun;
@@ -78,11 +78,16 @@ public final class CompactForm {
         return COMPACT.equals(System.getProperty(PROPERTY));
     }
 
-    /** Returns the 24 bits that stand for the name of a job. */
+    /**
+     * Returns the 24 bits that stand for the name of a job.
+     *
+     * <p>They are the lowest ones, since an earlier form had all 32, highest first: a message in it, which may have waited
+     * in a session, is of an unknown writer then. It would otherwise be read with wrong numbers.
+     */
     public static int hash(String job) {
         CRC32C crc = new CRC32C();
         crc.update(job.getBytes(StandardCharsets.UTF_8));
-        return (int) (crc.getValue() >>> HASH_SHIFT);
+        return (int) crc.getValue() & HASH_MASK;
     }
 
     /** Returns the text that stands for a job with this hash where its name may be unknown; no name is like it. */

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -13,6 +14,7 @@ import java.util.Random;
 import java.util.UUID;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -101,6 +103,20 @@ class CompactFormTest {
         }
         assertNull(CompactForm.decode(Arrays.copyOf(encode("1a2b3c4d/0/0/7"), 10)), "more than a counted stamp");
         assertNull(CompactForm.decode(new byte[300]));
+    }
+
+    /** It had a hash of four bytes, and began alike. */
+    @Test
+    void theEarlierFormIsOfAnUnknownWriter() {
+        CRC32C crc = new CRC32C();
+        crc.update(JOB.getBytes(StandardCharsets.UTF_8));
+        byte[] now = encode("1a2b3c4d/0/0/7.0~0012abef");
+        byte[] earlier = new byte[now.length + 1];
+        earlier[0] = now[0];
+        System.arraycopy(ByteBuffer.allocate(4).putInt((int) crc.getValue()).array(), 0, earlier, 1, 4);
+        System.arraycopy(now, 4, earlier, 5, now.length - 4);
+        CompactForm.Read read = CompactForm.decode(earlier);
+        assertTrue(read == null || read.job() != CompactForm.hash(JOB));
     }
 
     /** Programs on both sides of a request write correlation data too, mostly the text of an id. */
