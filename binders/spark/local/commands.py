@@ -15,6 +15,7 @@ from pathlib import Path
 from binders.common import class_archive
 from binders.common.connectors import KAFKA_CONNECTOR
 from binders.common.java import java as java_for
+from binders.spark.query.spec import FILE_MANAGER, FILE_MANAGER_SETTING
 from speck.errors import LocalError
 
 ARCHIVE = "spark"  # of classes: see binders.common.class_archive
@@ -65,10 +66,6 @@ def configuration(port: int, heap: str = "600m") -> dict[str, str]:
         "spark.connect.session.manager.defaultSessionTimeout": "-1",
         # 200 tasks and 200 state stores for each aggregation otherwise.
         "spark.sql.shuffle.partitions": "1",
-        # Spark's default forks processes for every file of a checkpoint: 73 ms a batch instead of 33 ms.
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-        ),
         # A checkpoint from a site with other storage is written as files, also local ones.  (Clients of the
         # server can have it run any code, and so write any file, anyway.)
         "spark.sql.artifact.copyFromLocalToFs.allowDestLocal": "true",
@@ -110,9 +107,11 @@ def connect_server_command(
         settings["spark.sql.warehouse.dir"] = str(_created(directory / "warehouse"))
     if real_time:
         settings["spark.default.parallelism"] = str(cores)
-    settings |= extra_conf or {}
     jars = [*jars]
     small = any(Path(jar).name == CONNECTOR.name for jar in jars)
+    if small:
+        settings[FILE_MANAGER_SETTING] = FILE_MANAGER
+    settings |= extra_conf or {}
     return [
         *java_command(heap, jars, directory, jvm_options),
         "org.apache.spark.deploy.SparkSubmit",

@@ -19,7 +19,7 @@ from pyspark.sql.types import BinaryType, StringType
 
 from binders.spark.query.local_time import use_timezone
 from binders.spark.query.real_time import BATCH, check_plan
-from binders.spark.query.spec import CHECKPOINT_SETTING, TIMEZONE_SETTING, QuerySpec
+from binders.spark.query.spec import CHECKPOINT_SETTING, FILE_MANAGER_SETTING, TIMEZONE_SETTING, QuerySpec
 from binders.spark.query.text import first_line
 from binders.spark.query.user_code import (
     JobFault,
@@ -41,6 +41,8 @@ _PYTHON_NODE = re.compile(r"^[ \t:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySp
 
 _SOURCE = "StreamingRelationV2"
 
+# Of checkpoint files: Spark's default starts a process for each of them, and twice as many as this one.
+_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _MODES = ("append", "update", "complete")
 # Of a query that is started for Spark's check of its output mode, and reads nothing.
 _TRIAL_SETTINGS = {"spark.sql.streaming.forceDeleteTempCheckpointLocation": "true"}
@@ -176,7 +178,7 @@ def configure(session: Any, settings: Mapping[str, str]) -> None:
 def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
     """The job's entry, and the DataFrame that it returns for the messages."""
     # The source refuses all queries with another checkpoint: those that the job's code starts.
-    configure(session, {**spec.settings, CHECKPOINT_SETTING: spec.checkpoint})
+    configure(session, {**_file_manager(session), **spec.settings, CHECKPOINT_SETTING: spec.checkpoint})
     if (zone := spec.settings.get(TIMEZONE_SETTING)) is not None:
         use_timezone(zone)
     entry = load(spec)
@@ -187,6 +189,14 @@ def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
 
         return entry, split_query(entry, messages, spec)
     return entry, _checked(call(entry, messages, spec))
+
+
+def _file_manager(session: Any) -> dict[str, str]:
+    """The setting of a faster manager of checkpoint files than the default, unless the server has one set.
+
+    It is Spark's own: whether the server's connector has one is not known here.
+    """
+    return {} if session.conf.get(FILE_MANAGER_SETTING, None) else {FILE_MANAGER_SETTING: _RENAMING}
 
 
 def _source_options(entry: JobFunction, spec: QuerySpec) -> dict[str, str]:

@@ -29,10 +29,6 @@ SPOOL = "~spool"
 FLUSH_TIMEOUT = "10min"
 
 SETTINGS = {
-    # Spark's default forks processes for every file of a checkpoint: 73 ms a batch instead of 33 ms.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
     # 100 by default; each batch takes some files, and those of its state changes.
     "spark.sql.streaming.minBatchesToRetain": "10",
     # The reports shown in a job's log; 100 by default, of some kilobytes each.
@@ -44,8 +40,9 @@ SETTINGS = {
     # by the server, so that a batch that is run again could have others.
     "spark.sql.adaptive.enabled": "false",
     # A Connect server shows its requests on a page: as the text of a protocol buffer, with the options of
-    # source and sink.  This redacts the passwords among them.
-    "spark.sql.redaction.string.regex": r'''(?<=key: "(?:p|parkP)assword"\s{1,40}value: )"(?:[^"\\]|\\.)*"''',
+    # source and sink.  This redacts the passwords among them.  The description of each batch is searched as
+    # well: it begins with the quotation mark, since there are few, and looks behind it for the rest.
+    "spark.sql.redaction.string.regex": r'''"(?<=key: "(?:p|parkP)assword"\s{1,40}value: ")(?:[^"\\]|\\.)*"''',
 }
 
 # Further ones of a job that is part of a split.

@@ -26,7 +26,7 @@ from binders.spark.query.options import (
     sink_options,
     source_options,
 )
-from binders.spark.query.spec import QuerySpec
+from binders.spark.query.spec import FILE_MANAGER, FILE_MANAGER_SETTING, QuerySpec
 from binders.spark.standalone.capacity import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY
 from binders.spark.standalone.driver_bootstrap import VARIABLE
 from binders.spark.standalone.driver_bundle import BUNDLE_NAME, SCRIPT_NAME, bundle, script
@@ -56,6 +56,7 @@ _PROPERTIES = {
     "spark.executor.defaultJavaOptions": _JVM_OPTIONS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    FILE_MANAGER_SETTING: FILE_MANAGER,
     # Otherwise some thirty lines a micro-batch, in logs that a worker never deletes.
     "spark.log.level": "WARN",
     "spark.executor.syncLogLevel.enabled": "true",

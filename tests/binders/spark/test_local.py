@@ -21,6 +21,7 @@ from binders.spark.local.commands import (
     connect_server_command,
     connect_server_environment,
 )
+from binders.spark.query.spec import FILE_MANAGER, FILE_MANAGER_SETTING
 from testbed import ROOT
 from testbed.servers.base import RealServer, accepts, free_port
 from testbed.servers.spark import SparkServer
@@ -67,6 +68,7 @@ def unit_settings() -> dict[str, str]:
 def test_the_unit_has_the_settings_of_the_local_server() -> None:
     unit, local = unit_settings(), configuration(15002)
     del unit["spark.driver.extraJavaOptions"]
+    assert unit.pop(FILE_MANAGER_SETTING) == FILE_MANAGER
     assert unit == {name: value for name, value in local.items() if name not in _LOCAL_SETTINGS}
     assert unit[_EXTENSIONS] == "false"
     words = unit_command()
@@ -134,9 +136,10 @@ def test_the_unit_writes_its_archive_and_starts_with_it(tmp_path: Path) -> None:
     ("jars", "expected"),
     [([CONNECTOR], SMALL_SERVER_CLASS), ([Path("/other.jar")], SERVER_CLASS), ([], SERVER_CLASS)],
 )
-def test_the_entry_point_of_the_connector_is_used_where_it_is_there(jars: list[Path], expected: str) -> None:
+def test_the_classes_of_the_connector_are_used_where_it_is_there(jars: list[Path], expected: str) -> None:
     command = connect_server_command(15002, jars)
     assert command[command.index("--class") + 1] == expected
+    assert (f"{FILE_MANAGER_SETTING}={FILE_MANAGER}" in command) == (CONNECTOR in jars)
 
 
 def vectors(address: str) -> list[Any]:

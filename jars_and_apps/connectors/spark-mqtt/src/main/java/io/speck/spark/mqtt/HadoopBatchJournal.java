@@ -25,7 +25,7 @@ final class HadoopBatchJournal implements BatchJournal {
 
     HadoopBatchJournal(String checkpointLocation, Configuration configuration) throws IOException {
         this.folder = new Path(checkpointLocation, FOLDER);
-        FileSystem found = folder.getFileSystem(configuration);
+        FileSystem found = folder.getFileSystem(ForklessLocalFileSystem.in(configuration));
         // Records have a check sum of their own; the local file system would write a second file for its own.
         this.files = found instanceof LocalFileSystem local ? local.getRawFileSystem() : found;
         files.mkdirs(folder);

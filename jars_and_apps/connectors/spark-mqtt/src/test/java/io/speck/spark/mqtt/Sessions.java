@@ -13,8 +13,7 @@ final class Sessions {
                 .config("spark.driver.host", "127.0.0.1")
                 .config("spark.driver.bindAddress", "127.0.0.1")
                 .config("spark.sql.shuffle.partitions", "1")
-                .config("spark.sql.streaming.checkpointFileManagerClass",
-                        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager")
+                .config("spark.sql.streaming.checkpointFileManagerClass", CheckpointFileManager.class.getName())
                 .getOrCreate();
     }
 }
