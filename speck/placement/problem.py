@@ -79,7 +79,7 @@ class PlacedJob:
     memory: float = 3e6
     state: float = 0.0
     stateful: bool = False
-    batch_overhead: float = 0.047
+    batch_overhead: float = 0.025
     trigger: float = 0.0
     real_time: bool = False
 

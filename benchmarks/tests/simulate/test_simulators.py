@@ -89,16 +89,16 @@ def test_window_lets_a_thousand_messages_pass_in_a_round_trip() -> None:
 
 
 def test_batches_of_spark_are_as_measured() -> None:
-    """1,000 messages/s: measured p50 77 ms, p99 145 ms above a plain relay (benchmarks/README.md)."""
+    """1,000 messages/s: 0.52 and 0.53 of the p50 (77 ms) and p99 (145 ms) of before (benchmarks/micro)."""
     problem, placement = _line(rate=1000.0, latency=0.0, engine=EngineModel.SPARK)
     near = replace(problem, sites=[problem.sites[0], replace(problem.sites[1], latency=0.0)])
     local = Placement((0,), (0, 0))
     at_edge = replace(near, channels=[problem.channels[0], Channel(name="end", homes=(0,))])
     assert placement.sites == (1,)
     fluid, messages = _both(at_edge, local)
-    assert messages.age["end"] == pytest.approx(0.083, rel=0.1)
+    assert messages.age["end"] == pytest.approx(0.044, rel=0.1)
     assert fluid.age["end"] == pytest.approx(messages.age["end"], rel=0.05)
-    assert messages.p95["end"] == pytest.approx(0.11, rel=0.2)
+    assert messages.p95["end"] == pytest.approx(0.058, rel=0.2)
 
 
 @pytest.mark.slow("simulates runs message by message")
