@@ -42,7 +42,7 @@ SETTINGS = {
     # A Connect server shows its requests on a page: as the text of a protocol buffer, with the options of
     # source and sink.  This redacts the passwords among them.  The description of each batch is searched as
     # well: it begins with the quotation mark, since there are few, and looks behind it for the rest.
-    "spark.sql.redaction.string.regex": r'''"(?<=key: "(?:p|parkP)assword"\s{1,40}value: ")(?:[^"\\]|\\.)*"''',
+    "spark.sql.redaction.string.regex": r'''"(?<=key: "(p|parkP)assword"\s{1,40}value: ")(?:[^"\\]|\\.)*"''',
 }
 
 # Further ones of a job that is part of a split.
