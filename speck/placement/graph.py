@@ -22,12 +22,11 @@ from speck.placement.problem import (
     Tier,
     Weights,
 )
-from speck.placement.profile import FIXED, Inputs, JobProfile, Known, Value, with_expected
+from speck.placement.profile import BATCH_OVERHEAD, FIXED, Inputs, JobProfile, Known, Value, with_expected
 from speck.placement.sites import SiteTable
 
 # Assumed of a job that nothing is known of; costs are those of benchmarks/README.md.
 COST = {EngineModel.FLINK: 8e-6, EngineModel.SPARK: 12e-6}  # s a message
-BATCH_OVERHEAD = 0.025  # s; half of what it was with a process for each file of a checkpoint
 # Bytes a message, by the form of stamps.  Texts: as counted by the rig; the binary form, with names of topics
 # sent once a connection: benchmarks.wire.
 STAMP_BYTES = {"text": 78.0, "compact": 19.0}

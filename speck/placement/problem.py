@@ -15,6 +15,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from speck.core.profile import event_loop_cores
 from speck.errors import Fault, InvalidInput
+from speck.placement.profile import BATCH_OVERHEAD, FIXED
 
 
 class Tier(StrEnum):
@@ -73,13 +74,13 @@ class PlacedJob:
     composition: int = 0
     engine: EngineModel = EngineModel.FLINK
     cost: float = 8e-6
-    fixed: float = 0.009
+    fixed: float = FIXED
     selectivity: float = 1.0
     parallelism: int = 1
     memory: float = 3e6
     state: float = 0.0
     stateful: bool = False
-    batch_overhead: float = 0.025
+    batch_overhead: float = BATCH_OVERHEAD
     trigger: float = 0.0
     real_time: bool = False
 

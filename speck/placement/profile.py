@@ -12,7 +12,7 @@ from speck.core.placement import Expects
 # Cores of a job without messages, in all processes of its engine.  Of Flink: 0.005 in its TaskManager,
 # and 0.004 in its JobManager for checkpoints and requests (benchmarks/placement/README.md, by process).
 FIXED = 0.009
-BATCH_OVERHEAD = 0.047  # s, of a Spark batch
+BATCH_OVERHEAD = 0.025  # s of a Spark batch, without its rows
 _COST = {"flink": 8e-6, "spark": 12e-6}  # s of a reference core, a message
 _OTHER_COST = 12e-6  # of an engine of another package: the larger
 

@@ -13,7 +13,6 @@ from speck.core.placement import Expects, PlacementOptions
 from speck.placement.advice import advise
 from speck.placement.cost import evaluate, wire
 from speck.placement.graph import (
-    BATCH_OVERHEAD,
     COST,
     RATE,
     STAMP_BYTES,
@@ -23,7 +22,7 @@ from speck.placement.graph import (
 )
 from speck.placement.policies import Budget, policy
 from speck.placement.problem import EngineModel, Tier
-from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Value
+from speck.placement.profile import BATCH_OVERHEAD, Inputs, Known, LinkProfile, SiteProfile, Value
 from speck.placement.sites import BANDWIDTH, LATENCY, site_table
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.placement import (

@@ -41,7 +41,7 @@ _PYTHON_NODE = re.compile(r"^[ \t:+\-|*()\d]*(\w*(?:Python|InPandas|InArrow|PySp
 
 _SOURCE = "StreamingRelationV2"
 
-# Of checkpoint files: Spark's default starts a process for each of them, and twice as many as this one.
+# Writes the files of a checkpoint by renaming; Spark's default took more than twice as long a batch.
 _RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _MODES = ("append", "update", "complete")
 # Of a query that is started for Spark's check of its output mode, and reads nothing.
@@ -194,7 +194,7 @@ def _build(session: Any, spec: QuerySpec) -> tuple[Any, DataFrame]:
 def _file_manager(session: Any) -> dict[str, str]:
     """The setting of a faster manager of checkpoint files than the default, unless the server has one set.
 
-    It is Spark's own: whether the server's connector has one is not known here.
+    It is one of Spark's, since the connector of the server may be older and without one.
     """
     return {} if session.conf.get(FILE_MANAGER_SETTING, None) else {FILE_MANAGER_SETTING: _RENAMING}
 

@@ -40,8 +40,8 @@ SETTINGS = {
     # by the server, so that a batch that is run again could have others.
     "spark.sql.adaptive.enabled": "false",
     # A Connect server shows its requests on a page: as the text of a protocol buffer, with the options of
-    # source and sink.  This redacts the passwords among them.  The description of each batch is searched as
-    # well: it begins with the quotation mark, since there are few, and looks behind it for the rest.
+    # source and sink.  This redacts the passwords among them.  Spark searches the description of each batch,
+    # too: the pattern begins with a quotation mark, of which there are few, and looks behind only there.
     "spark.sql.redaction.string.regex": r'''"(?<=key: "(p|parkP)assword"\s{1,40}value: ")(?:[^"\\]|\\.)*"''',
 }
 

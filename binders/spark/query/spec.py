@@ -73,8 +73,8 @@ class ConnectQuerySpec(QuerySpec):
 QUERY_SETTING = "spark.speck.query"
 RUN_SETTING = "spark.speck.run"
 CHECKPOINT_SETTING = "spark.speck.checkpoint"
-# The class of Spark that writes the files of a checkpoint, and that of the connector.  The two of Spark start
-# processes for each file, since PySpark has no native library of Hadoop: a trigger took 73, 33 and 20 ms.
+# The class that writes the files of a checkpoint, and the connector's own.  Spark's start a process for each
+# file, since PySpark has no native library of Hadoop: half of the latency of a micro-batch.
 FILE_MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 FILE_MANAGER = "io.speck.spark.mqtt.CheckpointFileManager"
 # The trigger of a query in real time, whose batches end by an order.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from binders.spark.query.builder import _source_options
+from binders.spark.query.builder import _RENAMING, _file_manager, _source_options
 from binders.spark.query.options import SETTINGS, settings, sink_options, source_options
-from binders.spark.query.spec import QuerySpec
+from binders.spark.query.spec import FILE_MANAGER, FILE_MANAGER_SETTING, QuerySpec
 from binders.spark.query.user_code import JobFault
 from speck.core.inventory import Broker, Engine, Inventory, Login, Secret
 from speck.core.runtime import Attempt
@@ -121,6 +122,18 @@ def test_a_job_in_real_time_reads_in_one_task_and_commits_in_order() -> None:
     assert found["spark.speck.trigger"] == "real-time"
     assert found["spark.sql.streaming.realTimeMode.asyncProgressTrackingByDefault.enabled"] == "false"
     assert "spark.speck.trigger" not in settings(make_job("a", trigger="2 seconds"), ATTEMPT, ENGINE)
+
+
+@pytest.mark.parametrize(
+    ("of_the_server", "set_for_the_job"),
+    [(None, {FILE_MANAGER_SETTING: _RENAMING}), (FILE_MANAGER, {}), ("com.example.ForAnObjectStore", {})],
+)
+def test_a_server_keeps_its_own_manager_of_checkpoint_files(
+    of_the_server: str | None, set_for_the_job: dict[str, str]
+) -> None:
+    configured = {} if of_the_server is None else {FILE_MANAGER_SETTING: of_the_server}
+    assert _file_manager(SimpleNamespace(conf=configured)) == set_for_the_job
+    assert FILE_MANAGER_SETTING not in settings(make_job("a"), ATTEMPT, ENGINE)
 
 
 def test_a_job_of_a_split_reads_texts() -> None:

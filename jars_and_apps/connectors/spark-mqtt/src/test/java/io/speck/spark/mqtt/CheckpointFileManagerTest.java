@@ -95,7 +95,8 @@ class CheckpointFileManagerTest extends SessionCase {
     @Test
     void sparksOwnManagerStartsProcessesAndThisOneNone() throws Exception {
         var theirs = new FileSystemBasedCheckpointFileManager(hadoop(folder), new Configuration());
-        assertFalse(started(() -> theirs.createTempFile(hadoop(folder.resolve("file"))).close()).isEmpty(), "this class has no use any more");
+        List<String> commands = started(() -> theirs.createTempFile(hadoop(folder.resolve("file"))).close());
+        assertFalse(commands.isEmpty(), "the class under test has no use any more");
         var ours = new CheckpointFileManager(hadoop(folder), new Configuration());
         assertEquals(List.of(), started(() -> ours.createTempFile(hadoop(folder.resolve("other"))).close()));
         assertTrue(ours.isLocal());
