@@ -102,6 +102,7 @@ def upgrader_fixture(installed: Installed) -> Upgrader:
     return Upgrader(installed.agent, lambda: None, OLD)
 
 
+@pytest.mark.slow("each version is a process")
 def test_a_version_is_installed_and_checked(installed: Installed, upgrader: Upgrader) -> None:
     installed.program(installed.installing(NEW))
     upgrader.upgrade(NEW)
@@ -119,6 +120,7 @@ def test_the_version_at_work_needs_nothing(installed: Installed, upgrader: Upgra
     assert installed.called() == []
 
 
+@pytest.mark.slow("each version is a process")
 def test_a_program_that_fails_leaves_the_version(installed: Installed, upgrader: Upgrader) -> None:
     installed.program("echo no such release >&2; exit 3")
     with pytest.raises(BinderError, match=r"upgrade-agent, for version 2.0, ended with exit code 3: no such"):
@@ -131,6 +133,7 @@ def test_a_program_that_fails_leaves_the_version(installed: Installed, upgrader:
     assert upgrader.upgradable().failure == ""
 
 
+@pytest.mark.slow("each version is a process")
 def test_what_does_not_start_is_put_back(installed: Installed, upgrader: Upgrader) -> None:
     broken, good = installed.installing(NEW, "import nothing_of_this_name"), installed.installing(OLD)
     installed.program(f'if [ "$SPECK_VERSION" = {NEW} ]; then {broken}; else {good}; fi')
@@ -152,6 +155,7 @@ def test_what_cannot_be_put_back_is_said(installed: Installed, upgrader: Upgrade
     assert not upgrader.is_installed
 
 
+@pytest.mark.slow("each version is a process")
 def test_a_program_that_does_not_end_is_killed(
     installed: Installed, upgrader: Upgrader, monkeypatch: pytest.MonkeyPatch
 ) -> None:

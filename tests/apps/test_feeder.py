@@ -425,6 +425,7 @@ def _hang_up(server: socket.socket) -> None:
             connection.recv(1000)
 
 
+@pytest.mark.slow("each mistake is a process")
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -443,6 +444,7 @@ def test_a_mistake_is_named(day: Path, options: list[str], words: str) -> None:
     assert words in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow("each file is a process")
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize(
     ("content", "words"),
@@ -461,6 +463,7 @@ def test_a_file_that_is_broken(tmp_path: Path, content: bytes, words: str, check
     assert words in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow("each check is a process")
 def test_a_check_asks_for_one_reading_and_no_broker(day: Path, tmp_path: Path) -> None:
     assert subprocess.run(_command(day, None, "--check"), check=False, timeout=TIMEOUT).returncode == 0
     file = tmp_path / "none.csv"
@@ -470,6 +473,7 @@ def test_a_check_asks_for_one_reading_and_no_broker(day: Path, tmp_path: Path) -
     assert f"feeder: {file} holds no well-formed reading (expected lines of status,avg" in done.stderr
 
 
+@pytest.mark.slow("each day is a process")
 def test_the_generator_gives_the_same_day_for_the_same_seed(tmp_path: Path) -> None:
     def day(name: str, seed: int) -> bytes:
         path = tmp_path / name

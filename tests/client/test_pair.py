@@ -208,6 +208,7 @@ def test_a_slow_primary_is_not_taken_for_a_dead_one(rest: RestServer) -> None:
         patient(f"http://127.0.0.1:{relay.port}", other, seconds=2).jobs()
 
 
+@pytest.mark.slow("seven changes, each with lost requests and answers")
 def test_many_lost_answers_of_two_ways_to_a_server(rest: RestServer) -> None:
     """Each change is made once, whichever requests and answers are lost on the way."""
     seen = [0]

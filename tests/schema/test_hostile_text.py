@@ -370,6 +370,7 @@ HOSTILE_FILES: list[tuple[bytes, str]] = [
 ]
 
 
+@pytest.mark.slow("files of up to 60 MB")
 def test_plan_says_what_is_wrong_with_a_file(
     rest: RestServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

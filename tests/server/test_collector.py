@@ -41,6 +41,7 @@ def young_collections(values: int) -> int:
     return len(seen) if len(held) == values else -1
 
 
+@pytest.mark.slow("makes as many values as a round of many jobs")
 def test_a_round_of_many_jobs_begins_few_collections_and_the_thresholds_return() -> None:
     before = gc.get_threshold()
     with collected_seldom():

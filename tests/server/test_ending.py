@@ -57,6 +57,7 @@ def test_an_operation_at_work_is_finished_and_shown_to_its_end(
         assert data["state"] == "succeeded"
 
 
+@pytest.mark.slow("two servers, each a process; calls under way get 10 s")
 def test_an_operation_that_does_not_end_is_interrupted_and_resumed(tmp_path: Path) -> None:
     with served(tmp_path, "--shutdown", 0.5) as server:
         process = server.process
