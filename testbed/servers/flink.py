@@ -128,7 +128,7 @@ class FlinkServer(RealServer):
     def _replace(self, which: int) -> None:
         self._processes[which].kill()
         self._processes[which].wait()
-        self._run(self.cluster.programs()[which])
+        self._run(self.commands()[which])
         self._processes[which] = self._processes.pop()
         self._await_ready()
 
