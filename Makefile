@@ -21,10 +21,10 @@ FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
 BUILT := $(JAR) binders/jars/flink-mqtt.jar binders/jars/flink-small.jar binders/jars/speck-kafka.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar $(SQL)/speck-sql.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) $(SQL) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 SPECTRAL := build/spectral
-# Workers that are forked once the tests are collected, which takes 10 s of processor time. Six on two cores, since
+# Workers that are forked once the tests are collected, which takes 5 s of processor time. Eight on two cores, since
 # many tests wait.
 # Repeating failed tests needs a thread, beside which nothing can be forked.
-FORKED := -p no:rerunfailures --parallel=fork --parallel-workers=6 --parallex-no-session-scope
+FORKED := -p no:rerunfailures --parallel=fork --parallel-workers=8 --parallex-no-session-scope
 INSTALL := scripts/install-packages.sh
 # Maven runs for half a minute: Java's optimising compiler would cost more than it gains.
 export MAVEN_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC

@@ -393,6 +393,7 @@ WRONG_INPUT: list[tuple[list[str], str]] = [
 ]
 
 
+@pytest.mark.slow("each command is a process")
 def test_wrong_input_is_reported_at_once(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -206,6 +206,7 @@ def test_jobs_that_speck_places_are_counted(validate: Validate, tmp_path: Path) 
     assert "is written by no job here (expected source_broker" in fault["message"]
 
 
+@pytest.mark.slow("starts a new interpreter")
 def test_a_check_of_a_file_imports_no_server() -> None:
     """A command takes as long to start as its imports do."""
     code = (

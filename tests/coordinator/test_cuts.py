@@ -299,6 +299,7 @@ def test_advice_on_what_runs_has_the_better_cut_and_is_accepted(bench: Bench) ->
     assert running_cuts(bench) == dict.fromkeys(INPUTS, "filter")
 
 
+@pytest.mark.slow("many rounds of the loop")
 def test_the_loop_changes_cuts_and_keeps_what_holds(bench: Bench) -> None:
     bench.profiles = MERGED
     bench.apply(AUTO)

@@ -219,6 +219,7 @@ def test_a_policy_that_cannot_be_imported_leaves_the_others_alone(
         place(problem, problem.all_in_cloud, policy("broken"), Budget())
 
 
+@pytest.mark.slow("starts a new interpreter")
 def test_policies_for_comparison_are_imported_when_they_are_used() -> None:
     code = (
         "import sys; import speck.schema; import speck.placement.advice as _; "

@@ -76,6 +76,7 @@ def test_a_damaged_answer_ends_in_no_error(text: str, data: st.DataObject) -> No
     assert found is None or isinstance(found, str)
 
 
+@pytest.mark.slow("starts a new interpreter")
 def test_the_client_reads_a_text_without_the_library() -> None:
     given_text = stream({"value": of("17,4")})
     command = [sys.executable, "-c", _CLIENT, given_text.hex()]

@@ -342,6 +342,7 @@ def test_the_policies_are_read_from_the_bundle(tmp_path: Path) -> None:
 # -- the modules of PySpark
 
 
+@pytest.mark.slow("starts a new interpreter")
 def test_pyspark_is_imported_compiled() -> None:
     """As ``spark-submit`` runs the script: with the zips of Spark's Python modules first."""
     home = Path(pyspark.__file__).parent
