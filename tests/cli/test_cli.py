@@ -393,7 +393,7 @@ WRONG_INPUT: list[tuple[list[str], str]] = [
 ]
 
 
-@pytest.mark.slow("each command is a process")
+@pytest.mark.slow("two of the commands start the feeder of the demo")
 def test_wrong_input_is_reported_at_once(
     speck: Speck, two: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,7 @@ def test_the_reader_of_a_pipe_may_end(rest: RestServer, two: str, arguments: lis
     assert errors == ""
 
 
-@pytest.mark.slow("each command is a process")
+@pytest.mark.slow("starts a new interpreter")
 def test_characters_outside_of_the_encoding_are_escaped(rest: RestServer, tmp_path: Path) -> None:
     (tmp_path / "\u20ac.yaml").write_text(
         "sites: {A: {spe_address: 'sc://a:15002', broker_address: 'tcp://a:1883'}}"

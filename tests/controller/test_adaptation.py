@@ -242,7 +242,6 @@ def _in_the_cloud(desired: Composition) -> Composition:
     return replace(desired, jobs=jobs)
 
 
-@pytest.mark.slow("many rounds of the loop")
 def test_never_probes(adapted: Adapted) -> None:
     assert not PROBES & adapted.bench.world.counts().keys()
 
