@@ -26,6 +26,9 @@ def main() -> int:
     """Measure, and print the figures."""
     parser = argparse.ArgumentParser(prog="benchmarks.fog", description=__doc__)
     parser.add_argument("--figure", type=int, choices=(8, 10), action="append", help="one figure (both)")
+    parser.add_argument(
+        "--interval", type=float, choices=figure8.INTERVALS, action="append", help="ms, Figure 8 (all)"
+    )
     parser.add_argument("--rate", type=float, action="append", help="messages/s a site, Figure 10 (all)")
     parser.add_argument(
         "--profile", choices=PREDICTED_PROFILES, action="append", help="of links, Figure 10 (all)"
@@ -62,7 +65,7 @@ def main() -> int:
 def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     chosen = options.figure or (8, 10)
     if 8 in chosen:
-        yield from figure8.measure(options.runs, options.seconds)
+        yield from figure8.measure(options.runs, options.seconds, options.interval or figure8.INTERVALS)
     if 10 in chosen:
         rates, profiles = options.rate or figure10.RATES, options.profile or PREDICTED_PROFILES
         yield from figure10.measure(options.runs, options.seconds, rates, profiles)

@@ -57,10 +57,10 @@ def rate(interval: float) -> float:
     return 1000 / interval
 
 
-def measure(runs: int, seconds: float) -> Iterator[Row]:
-    """All rows, one for each curve and interval."""
-    yield from window_rows(runs, seconds)
-    yield from speck_rows(runs, seconds)
+def measure(runs: int, seconds: float, intervals: Sequence[float] = INTERVALS) -> Iterator[Row]:
+    """All rows, one for each curve and interval (ms)."""
+    yield from window_rows(runs, seconds, intervals)
+    yield from speck_rows(runs, seconds, intervals)
 
 
 def expected(interval: float) -> float:
@@ -68,11 +68,11 @@ def expected(interval: float) -> float:
     return min(1.0, WINDOW / (ROUND_TRIP * STREAMS * rate(interval)))
 
 
-def window_rows(runs: int, seconds: float) -> Iterator[Row]:
+def window_rows(runs: int, seconds: float, intervals: Sequence[float]) -> Iterator[Row]:
     """The paper's window, with a client in place of its job."""
     link = Link.of(None, ROUND_TRIP)
     places = {site: Place(cores=1.0, engine="") for site in (_LOCAL, _REMOTE)}
-    for interval in INTERVALS:
+    for interval in intervals:
         found = []
         for _ in range(runs):
             pair = {}
@@ -89,7 +89,7 @@ def window_rows(runs: int, seconds: float) -> Iterator[Row]:
         yield _row("window", interval, found) | {"expected": expected(interval)}
 
 
-def speck_rows(runs: int, seconds: float) -> Iterator[Row]:
+def speck_rows(runs: int, seconds: float, intervals: Sequence[float]) -> Iterator[Row]:
     """SpecK's job over an unbounded and a narrow link."""
     curves = {"speck": Link.of(None, ROUND_TRIP), "narrow": Link.of(NARROW, ROUND_TRIP)}
     places = {_LOCAL: Place(cores=1.0), _REMOTE: Place(cores=1.0, tier="cloud")}
@@ -100,10 +100,10 @@ def speck_rows(runs: int, seconds: float) -> Iterator[Row]:
         composition = platform.placed(composition, {"local-stats": _LOCAL}).composition
         platform.apply(composition)
         # From here on: the first reading of a stream must be counted, since the later ones have differences.
-        rates = dict.fromkeys(TOPICS, rate(INTERVALS[0]))
+        rates = dict.fromkeys(TOPICS, rate(intervals[0]))
         sensors = stack.enter_context(feed(platform.network, _LOCAL, _QUARTER, 0.0, rates))
         reader = stack.enter_context(read(platform.network, _LOCAL, _QUARTER, STREAMS, ["local-stats"]))
-        for interval in INTERVALS:
+        for interval in intervals:
             for topic in TOPICS:
                 sensors.set_rate(topic, rate(interval))
             sent = 0.0  # bytes/s of A over the unbounded link

@@ -96,6 +96,8 @@ def main(arguments: Sequence[str]) -> int:
     except FileNotFoundError as error:
         print(f"no data: {error} (expected --data FOLDER)", file=sys.stderr)
         return 2
+    if not day.speeds:
+        parser.error(f"--limit {options.limit}: no window ends within these readings (2000 are enough)")
     given = options.combiners
     combiners = int(given) if given.isdigit() else given.split(",")
     outcome = measured(Run(day=day, combiners=combiners, partitioner=options.partitioner))

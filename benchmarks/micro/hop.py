@@ -110,7 +110,8 @@ class Bench:
 
     def paced(self, hop: Hop, seconds: int) -> dict[str, float]:
         """Percentiles of the latency at a fixed rate."""
-        return self.load.paced(hop.out, hop.back, rate=RATE, seconds=seconds, warmup=LATENCY_WARMUP)
+        warm_up = min(LATENCY_WARMUP, seconds)
+        return self.load.paced(hop.out, hop.back, rate=RATE, seconds=seconds, warmup=warm_up)
 
 
 def in_turn(measurements: Mapping[str, Callable[[], dict[str, float]]], runs: int, what: str) -> Rounds:
