@@ -1,12 +1,15 @@
 """``python -m benchmarks.placement gates``: the cost model against real runs over the wide area rig.
 
-Three graphs (:mod:`benchmarks.placement.graphs`) run on Flink at two edges of 0.3 cores and a cloud of one,
-over three profiles of the edges' links, in several placements each.  The jobs are measured by SpecK in the
-cloud at 100 Mbit/s, at two rates; from that the model predicts the other runs: ``rate`` (messages/s that the
-results count), ``wan`` (bytes/s), ``p95`` (age of results, s), ``utilisation`` of each site that uses a tenth
-of its cores or more, and ``gap``, the standstill of a move (s).  ``qerror_*`` are medians, with ``_p90``;
-``spearman`` (median) and ``top1_loss`` (greatest) are of the objective over the placements of a graph and
-profile.  Runs are appended to ``--out`` as JSON lines; those that stand there are not repeated.
+Six graphs (:mod:`benchmarks.placement.graphs`) run on Flink at two edges of 0.3 cores and a cloud of one,
+over three profiles of the edges' links, in several placements each.  The model was mended by the runs of
+three of them (``--graphs fitted``); the others (``--graphs unseen``) show what it is worth elsewhere.
+
+The jobs are measured by SpecK in the cloud at 100 Mbit/s, at two rates; from that the model predicts the
+other runs: ``rate`` (messages/s that the results count), ``wan`` (bytes/s), ``p95`` (age of results, s),
+``utilisation`` of each site that uses a tenth of its cores or more, and ``gap``, the standstill of a move
+(s).  ``qerror_*`` are medians, with ``_p90``; ``spearman`` (median) and ``top1_loss`` (greatest) are of the
+objective over the placements of a graph and profile.  Runs are appended to ``--out`` as JSON lines; those
+that stand there are not repeated.
 
 ``failed`` are the scores beyond their bounds.  ``not_judged`` are those that runs of this size cannot show:
 with one placement of each graph and profile there is no order and no move, and the figures of runs under 10 s
@@ -27,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.placement.graphs import CLOUD, EDGES, GRAPHS, SITES, Graph
+from benchmarks.placement.graphs import CLOUD, EDGES, FITTED, GRAPHS, SITES, UNSEEN, Graph
 from benchmarks.placement.scores import q_error, quantile, spearman, top_loss
 from benchmarks.wan.__main__ import PROFILES
 from benchmarks.wan.platform import Feed, Platform, Read, feed, read
@@ -52,7 +55,7 @@ BOUNDS = {
     "rate": (1.2, 1.5),
     "wan": (1.2, 1.5),
     "p95": (1.5, None),
-    "utilisation": (1.25, None),
+    "utilisation": (1.25, 1.5),
     "gap": (1.5, None),
 }
 LEAST_SPEARMAN, MOST_LOSS = 0.9, 0.1
@@ -67,6 +70,8 @@ _SLOW = 35.0  # s, for which they are measured at half of the rate before
 _WARMING = 4.0  # s at each site
 _STEADY = 20.0  # s, the longest wait for a backlog to be worked off
 _WINDOW = 3  # of the day, in which all readings fall
+
+_SETS = {"all": GRAPHS, "fitted": FITTED, "unseen": UNSEEN}
 
 Run = dict[str, Any]
 
@@ -398,7 +403,8 @@ def load(path: Path) -> list[Run]:
 def main(arguments: Sequence[str]) -> int:
     """Run and judge; 1 if a gate fails."""
     parser = argparse.ArgumentParser(prog="benchmarks.placement gates", description=__doc__)
-    parser.add_argument("--only", choices=list(GRAPHS), action="append", help="a graph (all three)")
+    parser.add_argument("--only", choices=list(GRAPHS), action="append", help="a graph (all of --graphs)")
+    parser.add_argument("--graphs", choices=list(_SETS), default="all", help="a set of graphs (all)")
     parser.add_argument(
         "--profile", choices=PREDICTED_PROFILES, action="append", help="a profile of links (all three)"
     )
@@ -424,7 +430,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     done = {key(run["graph"], run["profile"], run["placement"]) for run in load(options.out)}
-    for name in options.only or GRAPHS:
+    for name in options.only or _SETS[options.graphs]:
         profiles = options.profile or PREDICTED_PROFILES
         for run in runs_of(GRAPHS[name], profiles, options.seconds, options.runs, done):
             with options.out.open("a", encoding="utf-8") as file:

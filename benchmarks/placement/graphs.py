@@ -1,4 +1,6 @@
-"""The graphs of the held-out runs: a chain, a fan-in, and road traffic, over edges A and B and a cloud D.
+"""The graphs of the held-out runs, over edges A and B and a cloud D.
+
+The model was mended by the runs of a chain, a fan-in and road traffic (FITTED).
 
 ::
 
@@ -9,6 +11,16 @@
     road traffic  sensors/1 (A) -> clean-a -> local-a -> stats/a (D)
                                           `-> forward-a -+
                                           (the same at B)+-> global -> stats/all (D)
+
+Those of the others (UNSEEN) say what it is worth elsewhere::
+
+    fan-out       sensors/1 (A) -> clean -+-> stats -> stats (D)
+                                          +-> pass -> out (D)
+                                          +-> copy -> out (D)
+    long chain    sensors/1 (B) -> clean -> first -> second -> third -> out (D)
+    two stages    sensors/1 (A) -> clean-a -> sums-a (A's statistics) -> stats/a (D)
+                                         `-+
+                  sensors/1 (B) -> clean-b +-> join -> global -> stats/all (D)
 
 All programs are those of ``jars_and_apps/flink``.
 """
@@ -119,4 +131,52 @@ ROAD_TRAFFIC = Graph(
     malformed=0.02,
 )
 
-GRAPHS = {each.name: each for each in (CHAIN, FAN_IN, ROAD_TRAFFIC)}
+FAN_OUT = Graph(
+    name="fan-out",
+    jobs={
+        "clean": _job("Clean", "A:sensors/1", "spread/cleaned"),
+        "stats": _job("LocalStats", "spread/cleaned", "D:spread/stats", f"site: A, {_STATS}"),
+        "pass": _job("Forward", "spread/cleaned", "D:spread/passed"),
+        "copy": _job("Forward", "spread/cleaned", "D:spread/copied", "site: A"),
+    },
+    sources=["A"],
+    results=["spread/stats", "spread/passed", "spread/copied"],
+    placements=["DDDD", "ADDD", "AADD", "ABBD", "BDDB", "AABA"],
+    rate=350.0,
+    malformed=0.2,
+)
+
+LONG_CHAIN = Graph(
+    name="long-chain",
+    jobs={
+        "clean": _job("Clean", "B:sensors/1", "long/cleaned"),
+        "first": _job("Forward", "long/cleaned", "long/first", "site: B"),
+        "second": _job("Forward", "long/first", "long/second"),
+        "third": _job("Forward", "long/second", "D:long/out"),
+    },
+    sources=["B"],
+    results=["long/out"],
+    placements=["DDDD", "BBBB", "BBAD", "BDAD", "AADD", "BDDD"],
+    rate=250.0,
+    malformed=0.4,
+)
+
+TWO_STAGES = Graph(
+    name="two-stages",
+    jobs={
+        "clean-a": _job("Clean", "A:sensors/1", "stages/clean/a"),
+        "clean-b": _job("Clean", "B:sensors/1", "stages/clean/b"),
+        "sums-a": _job("LocalStats", "stages/clean/a", "D:stages/stats/a", f"site: A, {_STATS}"),
+        "join": _job("Forward", "stages/clean/+", "stages/joined"),
+        "global": _job("GlobalStats", "stages/joined", "D:stages/stats/all", _STATS),
+    },
+    sources=["A", "B"],
+    results=["stages/stats/a", "stages/stats/all"],
+    placements=["DDDDD", "ABADD", "ABABD", "BADDD", "ABDAD", "ABAAB"],
+    rate=200.0,
+    malformed=0.1,
+)
+
+FITTED = {each.name: each for each in (CHAIN, FAN_IN, ROAD_TRAFFIC)}
+UNSEEN = {each.name: each for each in (FAN_OUT, LONG_CHAIN, TWO_STAGES)}
+GRAPHS = FITTED | UNSEEN
