@@ -153,14 +153,11 @@ class MqttBroker(BrokerBinder):
 
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
-        self._ensure(session, topic)
+        self._ensure(session, topic, refill=False)
 
     def restore_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.restore_session`; asks as a reader of the session does."""
-        if self._ensure(session, topic):
-            request = f"{_RESEND_REQUESTS}{uuid.uuid4().hex}"
-            filters, expiry = topic.encode(), _REQUEST_SECONDS
-            self._cache.run(lambda control: control.publish(request, filters, retain=True, expiry=expiry))
+        self._ensure(session, topic, refill=True)
 
     def claim_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.claim_session`."""
@@ -311,15 +308,18 @@ class MqttBroker(BrokerBinder):
 
     # --- internals ---------------------------------------------------------------------------------
 
-    def _ensure(self, session: str, topic: str) -> bool:
-        """Make a session collect a topic filter alone; true if the broker had no such session."""
+    def _ensure(self, session: str, topic: str, *, refill: bool) -> None:
+        """Make a session collect a filter alone; with ``refill``, writers send again what it may lack."""
         _check_filter(topic)
         with self._lock(session):
-            others = self._cache.run(lambda control: self._add_to_note(control, session, topic))
+            found = self._cache.run(lambda control: self._begin_note(control, session, topic))
+            others = [each for each in found.filters if each != topic]
             is_new = self._subscribe(session, topic, others)
-            if others:
+            incomplete = is_new or not _is_complete(found, topic)
+            if incomplete and refill:
+                self._cache.run(lambda control: _request_resend(control, topic))
+            if incomplete or others:
                 self._cache.run(lambda control: write_note(control, session, [topic], self._owner))
-        return is_new
 
     def _counter(self, topic: str) -> int | None:
         try:
@@ -361,14 +361,15 @@ class MqttBroker(BrokerBinder):
         records.reject_foreign(self._owner, self.address)
         return records
 
-    def _add_to_note(self, control: Connection, session: str, topic: str) -> list[str]:
-        """Add a filter to a session's note; return the other filters in it."""
+    def _begin_note(self, control: Connection, session: str, topic: str) -> SessionRecords:
+        """Add a filter to a session's note, pending if it was not complete; return the records of before."""
         reject_unfit(control)
-        records = self._own_records(control, session)
-        noted = records.filters
-        if topic not in noted or not self._is_named(records):
-            write_note(control, session, {*noted, topic}, self._owner)
-        return [each for each in noted if each != topic]
+        found = self._own_records(control, session)
+        complete = _is_complete(found, topic)
+        if not complete or not self._is_named(found):
+            filters = {*found.filters, topic}
+            write_note(control, session, filters, self._owner, pending=not complete)
+        return found
 
     def _claim(self, control: Connection, session: str, topic: str) -> None:
         records = self._own_records(control, session)
@@ -376,7 +377,8 @@ class MqttBroker(BrokerBinder):
         # reader takes a fence alone for that of a session that was deleted.
         lost = not records.note and not records.deleted
         if lost or (records.note and not self._is_named(records)):
-            write_note(control, session, records.filters or [topic], self._owner)
+            pending = lost or records.pending
+            write_note(control, session, records.filters or [topic], self._owner, pending=pending)
 
     def _adopt(self, control: Connection, session: str, former: str) -> None:
         records = SessionRecords.read(control, session, probe_topic())
@@ -463,6 +465,17 @@ def _version(control: Connection) -> str | None:
     except Rejected:  # by access control
         return None
     return payload.decode(errors="replace") if payload else ""
+
+
+def _is_complete(records: SessionRecords, topic: str) -> bool:
+    """True if the session, where the broker has it, has collected this filter since its note was written."""
+    return topic in records.filters and not records.pending
+
+
+def _request_resend(control: Connection, topic: str) -> None:
+    """Ask all writers to send again what they retain of a topic filter."""
+    request = f"{_RESEND_REQUESTS}{uuid.uuid4().hex}"
+    control.publish(request, topic.encode(), retain=True, expiry=_REQUEST_SECONDS)
 
 
 def _reject_short_expiry(connection: Connection) -> None:

@@ -1,8 +1,10 @@
 """The retained records beside a session at a broker: its note and its fence, both with the session's owner.
 
 The note lists every filter that the session may hold, and names the owner: the store whose job reads through
-the session.  The fence names the attempt that may read.  A deleted session leaves a tombstone in place of its
-fence, so that a copy that comes back does not make the session anew.
+the session.  It is pending until the session is complete: a broker may save its memory while a session is
+being made, and come back with one that collects nothing.  The fence names the attempt that may read.  A
+deleted session leaves a tombstone in place of its fence, so that a copy that comes back does not make the
+session anew.
 """
 
 from __future__ import annotations
@@ -56,6 +58,11 @@ class SessionRecords:
         return _filters(self.note)
 
     @property
+    def pending(self) -> bool:
+        """True if the session may not have collected all that its note names."""
+        return self.note.get("pending") is True
+
+    @property
     def fenced(self) -> int:
         """The attempt that the fence or the tombstone names; -1 for none."""
         number = self.fence.get("attempt")
@@ -95,9 +102,12 @@ class SessionRecords:
             )
 
 
-def write_note(control: Connection, session: str, filters: Iterable[str], owner: str) -> None:
+def write_note(
+    control: Connection, session: str, filters: Iterable[str], owner: str, *, pending: bool = False
+) -> None:
     """Write the note of a session."""
-    _write(control, note_topic(session), {"topics": sorted(filters)} | _owned_by(owner))
+    content: dict[str, Any] = {"topics": sorted(filters)} | _owned_by(owner)
+    _write(control, note_topic(session), content | ({"pending": True} if pending else {}))
 
 
 def write_writers(control: Connection, session: str, writers: Iterable[str]) -> None:
@@ -128,7 +138,7 @@ def hand_over(control: Connection, records: SessionRecords, owner: str) -> None:
     The note comes first, since it decides.  A reader that claims the fence meanwhile claims it once more.
     """
     if records.note:
-        write_note(control, records.session, records.filters, owner)
+        write_note(control, records.session, records.filters, owner, pending=records.pending)
     if records.fence:
         _write(control, fence_topic(records.session), records.fence | _owned_by(owner))
 

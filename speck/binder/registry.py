@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -141,8 +141,11 @@ class Registry:
 
     def broker_kind(self, address: str) -> BrokerKind | None:
         """The kind of broker at this address."""
-        scheme = scheme_of(address)
-        return next((kind for kind in self.brokers if scheme in kind.schemes), None)
+        return self._broker_kinds.get(scheme_of(address))
+
+    @cached_property
+    def _broker_kinds(self) -> Mapping[str, BrokerKind]:
+        return {scheme: kind for kind in reversed(self.brokers) for scheme in kind.schemes}
 
     def local_engines(self) -> dict[str, LocalServer]:
         """The servers of engines that can run on this machine, by name."""

@@ -26,6 +26,14 @@ class ChangeCost(IntEnum):
     MOVE = 2  # the job is stopped at its engine and started at another
 
 
+# Of all jobs without arguments, labels and the like: one object takes less memory, and is soon compared.
+_NONE: Mapping[str, Any] = {}
+
+
+def _none() -> Mapping[str, Any]:
+    return _NONE
+
+
 def _costs(change: ChangeCost, **kwargs: Any) -> Any:
     return field(metadata={"change": change}, **kwargs)
 
@@ -66,7 +74,7 @@ class Job:
     job_path: str = _costs(ChangeCost.NOTE)  # the code is compared by its hash
     engine: str = _costs(ChangeCost.MOVE)
     site: str | None = _costs(ChangeCost.NOTE, default=None)  # its addresses are compared, not its name
-    arguments: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
+    arguments: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=_none)
     parallelism: int | None = _costs(ChangeCost.UPDATE, default=None)
     upgrade: str = _costs(ChangeCost.NOTE, default="stateful")
     trigger: str | None = _costs(ChangeCost.UPDATE, default=None)
@@ -76,7 +84,7 @@ class Job:
     on_error: str = _costs(ChangeCost.UPDATE, default="fail")
     park_topic: str | None = _costs(ChangeCost.UPDATE, default=None)
     retain: bool = _costs(ChangeCost.UPDATE, default=False)
-    labels: Mapping[str, str] = _costs(ChangeCost.NOTE, default_factory=dict)
+    labels: Mapping[str, str] = _costs(ChangeCost.NOTE, default_factory=_none)
     code_hash: str = _costs(ChangeCost.UPDATE, default="")
     sites: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
     pin: bool = _costs(ChangeCost.NOTE, default=False)
@@ -84,10 +92,10 @@ class Job:
     apart: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
     expects: Expects | None = _costs(ChangeCost.NOTE, default=None)  # noqa: RUF009 - a field with its cost
     placed: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
-    split: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
-    query: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=dict)
+    split: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=_none)
+    query: Mapping[str, Scalar] = _costs(ChangeCost.UPDATE, default_factory=_none)
     start: str = _costs(ChangeCost.UPDATE, default=LATEST)
-    partitions: Mapping[str, int] = _costs(ChangeCost.NOTE, default_factory=dict)
+    partitions: Mapping[str, int] = _costs(ChangeCost.NOTE, default_factory=_none)
     template: str | None = _costs(ChangeCost.NOTE, default=None)
     cuts: tuple[str, ...] = _costs(ChangeCost.NOTE, default=())
 
@@ -233,7 +241,7 @@ class Composition:
     name: str
     jobs: Mapping[str, Job]
     placement: PlacementOptions | None = None
-    declared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    declared: Mapping[str, Mapping[str, str]] = field(default_factory=_none)
 
 
 def query_name(job: Job) -> str:

@@ -81,7 +81,8 @@ class CodeChecker:
         invalid = "arguments" in report.data and "arguments" not in fields  # reported already
         if invalid:
             return
-        misread = dict(_misread(entry_class, parameters, report.data.get("arguments")))
+        given = report.data.get("arguments")
+        misread = dict(_misread(entry_class, parameters, given)) if given else {}
         for name, fault in misread.items():
             report.add_sentence("arguments", fault, name)
         if parameters is not None:

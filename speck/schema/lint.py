@@ -103,12 +103,15 @@ def _fence_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> It
 def _part_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
     """A warning for each job that reads messages between parts of a split or a query, and is none of them."""
     for name, job in graph.jobs.items():
+        topics = [job.source_topic, *(each.topic for each in graph.matched.get(source_of(job), ()))]
+        own = [topic for topic in topics if topic.startswith(OWN_TOPICS)]
+        if not own:
+            continue
         part = part_of(job)
         inside = part.role in (Role.COMBINER, Role.REDUCER) if part else job.query.get("role") == "rest"
-        topics = [job.source_topic, *(each.topic for each in graph.matched.get(source_of(job), ()))]
-        own = [each for each in OWN_TOPICS if any(topic.startswith(each) for topic in topics)]
-        if own and not inside:
+        if not inside:
             found: list[Fault] = []
-            message = f"takes in messages of SpecK itself (expected a topic that excludes {own[0]})"
+            excluded = next(each for each in OWN_TOPICS if own[0].startswith(each))
+            message = f"takes in messages of SpecK itself (expected a topic that excludes {excluded})"
             FaultReport(found, sources[name], job=name).add("source_topic", message)
             yield from found

@@ -109,6 +109,8 @@ class Resolver:
         partitions = {topic: self._partitions[topic] for topic in topics if topic in self._partitions}
         expects = Expects(**fields["expects"]) if fields.get("expects") else None
         given = {name: value for name, value in fields.items() if name not in _RESOLVED}
+        if partitions:
+            given["partitions"] = partitions
         return Job(
             **given,
             **resolved,
@@ -116,29 +118,26 @@ class Resolver:
             trigger=trigger,
             expects=expects,
             start=start,
-            partitions=partitions,
         )
 
     def _check_brokers(
         self, fields: Mapping[str, Any], kind: EngineKind, resolved: Mapping[str, Any], report: FaultReport
     ) -> None:
         """Check that a job's engine, topics and features fit its brokers, and all that it may get."""
-        sites = [self._sites[each] for each in resolved.get("sites") or () if each in self._sites]
         for end, topics in (("source", ("source_topic", "park_topic")), ("sink", ("sink_topic",))):
             name = f"{end}_broker"
-            given = resolved.get(name)
-            addresses = (
-                [given]
-                if given
-                else [canonical(each.broker_address) for each in sites or self._sites.values()]
-            )
-            for address in dict.fromkeys(addresses):
+            for address in (given,) if (given := resolved.get(name)) else self._possible_brokers(resolved):
                 broker = self._registry.broker_kind(address)
                 if broker is not None:
                     here = [each for each in topics if fields.get(each) is not None]
                     _check_broker(fields, kind, broker, address, name, here, report)
                     for topic in here:
                         self._check_partitions(str(fields[topic]), broker, address, topic, report)
+
+    def _possible_brokers(self, resolved: Mapping[str, Any]) -> Iterable[str]:
+        """The brokers of all sites that a job may get."""
+        sites = [self._sites[each] for each in resolved.get("sites") or () if each in self._sites]
+        return dict.fromkeys(canonical(each.broker_address) for each in sites or self._sites.values())
 
     def _check_partitions(
         self, topic: str, broker: BrokerKind, address: str, name: str, report: FaultReport

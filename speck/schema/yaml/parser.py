@@ -163,7 +163,7 @@ class _Anchored:
     value: Any
     nodes: int
     levels: int
-    written: str | None = None
+    written: str = ""
 
 
 class _Builder:
@@ -181,7 +181,7 @@ class _Builder:
         self._written = 0
         self._repeated = 0
         self._deepest = 0
-        self._written_text: str | None = None  # of the last scalar, if it reads otherwise than it looks
+        self._written_text = ""  # of the last scalar, if it reads otherwise than it looks
         self._faults = Faults()
 
     def document(self) -> Document:
@@ -247,7 +247,7 @@ class _Builder:
         while (event := self._next_event()).__class__ is not yaml.SequenceEndEvent:
             items.lines.append(event.start_mark.line + 1)
             items.append(self._node(event, depth + 1))
-        self._written_text = None
+        self._written_text = ""
         return items
 
     def _mapping(self, line: int, depth: int) -> LinedDict:
@@ -261,17 +261,17 @@ class _Builder:
                 merged += self._mergeable(self._node(next_event(), inner), at)
                 continue
             key = self._node(event, inner)
-            key_text = self._take_text()
+            key_text, self._written_text = self._written_text, ""
             value = self._node(next_event(), inner)
+            text, self._written_text = self._written_text, ""
             if key.__class__ is str and key not in mapping:
                 key = intern(key)  # one text for the field of all jobs
                 mapping[key] = value
                 lines[key] = at
-                if (text := self._take_text()) is not None:
+                if text:
                     written[key] = text
             else:
                 self._refuse(key, key_text, at, lines)
-                self._take_text()
         for other in merged:  # keys of the mapping itself override merged ones, earlier override later
             for key in other.keys() - mapping.keys():
                 mapping[key], lines[key] = other[key], other.lines[key]
@@ -282,18 +282,13 @@ class _Builder:
             mapping.written = written
         return mapping
 
-    def _take_text(self) -> str | None:
-        """The text of the scalar that was read last, if it reads otherwise than it looks; once."""
-        text, self._written_text = self._written_text, None
-        return text
-
-    def _refuse(self, key: object, written: str | None, line: int, lines: Mapping[str, int]) -> None:
+    def _refuse(self, key: object, written: str, line: int, lines: Mapping[str, int]) -> None:
         """Add the fault of a key that is not text, or that was given in another line."""
         if isinstance(key, str):
             message = f"key {quoted(key)} is given twice (first in line {lines[key]})"
         else:
             kind = "YAML reads yes, no, on and off as true or false; " if isinstance(key, bool) else ""
-            text = "" if written is None else f": {in_quotes(written)}"
+            text = f": {in_quotes(written)}" if written else ""
             message = f"a key is not text ({kind}put it in quotes{text})"
         self._faults.append(Fault(message, line=line))
 

@@ -14,12 +14,15 @@ _OWN_TEXT = {True: ("true", "True", "TRUE"), False: ("false", "False", "FALSE")}
 _NULL = ("", "null", "Null", "NULL")
 # Numbers of YAML 1.2 which 1.1 reads as text: an exponent without a point or a sign, octal digits with "0o".
 _NUMBER_OF_1_2 = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)[eE][-+]?\d+|0o[0-7]+")
+_BEGIN_OF_NUMBER = frozenset("-+.0123456789")
 _LONGEST_NUMBER = 100  # characters
 
 
 def reads_otherwise(text: str, value: object) -> bool:
     """True if the text of a plain scalar cannot be told from its value, or is a number to other programs."""
     if isinstance(value, str):
+        if text[:1] not in _BEGIN_OF_NUMBER:  # as most texts
+            return False
         return len(text) <= _LONGEST_NUMBER and _NUMBER_OF_1_2.fullmatch(text) is not None
     if value is None:
         return text not in _NULL

@@ -331,7 +331,8 @@ def test_a_note_that_the_broker_lost_is_written_again(
     with connection(mosquitto, "test-writer") as writer:
         writer.publish(fence_topic(SESSION), json.dumps({"attempt": 2} | owner).encode(), retain=True)
     owned(mosquitto).claim_session(SESSION, "in")
-    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == {"topics": ["in"], "owner": OWNER}
+    note = {"topics": ["in"], "owner": OWNER, "pending": True}
+    assert json.loads(retained(mosquitto, note_topic(SESSION))[0]) == note
     assert not binder(mosquitto).session_exists(SESSION)
 
 
