@@ -31,6 +31,7 @@ public final class SessionKeeper implements ConnectionListener {
     private static final long SHORT_LIFE_NANOS = TimeUnit.SECONDS.toNanos(5);
     private static final int SHORT_LIVES_ALLOWED = 6;
     private static final int REQUEST_ID = 2;
+    private static final int NOTE_ID = 3;
 
     /** A reader that the broker refuses for so long, in seconds, ends: a job that reads nothing must not seem to run. */
     private static final String REFUSED_SECONDS = "speck.source.refusedSeconds";
@@ -98,6 +99,8 @@ public final class SessionKeeper implements ConnectionListener {
     private Long refusedSinceNanos;
     /** The id of a request to resend that the broker has not acknowledged yet; null for none. */
     private String resendRequest;
+    /** Null for none. */
+    private RetainedText noteBehindRequest;
 
     public SessionKeeper(SourceSettings settings, ReentrantLock lock, Condition changed, Reader reader) {
         this.settings = settings;
@@ -236,8 +239,13 @@ public final class SessionKeeper implements ConnectionListener {
         }
     }
 
-    /** Asks writers to send the lost messages of the topic again once the session is established; lock held. */
-    public void requestResend() {
+    /**
+     * Asks writers to send the lost messages of the topic again once the session is established; lock held.
+     *
+     * @param note what the note of the session says once they are asked; null if it says so already
+     */
+    public void requestResend(RetainedText note) {
+        noteBehindRequest = note;
         resendRequest = UUID.randomUUID().toString().replace("-", "");
     }
 
@@ -245,6 +253,9 @@ public final class SessionKeeper implements ConnectionListener {
         if (resendRequest != null) {
             connection.retain(ResendRequest.TOPICS + resendRequest, settings.topic(),
                     ResendRequest.EXPIRY_SECONDS, REQUEST_ID);
+            if (noteBehindRequest != null) {
+                connection.retain(noteBehindRequest.topic(), noteBehindRequest.text(), 0, NOTE_ID);
+            }
         }
     }
 
@@ -252,7 +263,7 @@ public final class SessionKeeper implements ConnectionListener {
     public void acknowledged(Connection from, int packetId, int reason) {
         lock.lock();
         try {
-            if (from == connection) {
+            if (from == connection && packetId == REQUEST_ID) {
                 resendRequest = null;
             }
         } finally {

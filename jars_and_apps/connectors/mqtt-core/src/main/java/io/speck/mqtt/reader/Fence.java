@@ -7,17 +7,21 @@ import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TakenOverException;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
+import io.speck.mqtt.net.RetainedText;
 import io.speck.mqtt.net.Session;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
+import java.util.regex.Pattern;
 
 /**
  * The retained message that names the attempt allowed to read a session, and which process of it.
@@ -36,6 +40,7 @@ final class Fence {
     /** A broker may send retained messages after its answer to the ping that follows the subscription. */
     private static final long GRACE_MILLIS = 100;
     private static final int WRITE_ID = 2;
+    private static final Pattern PENDING = Pattern.compile(",\\s*\"pending\"\\s*:\\s*true");
 
     private final SourceSettings settings;
     private final String nonce = randomId();
@@ -49,6 +54,8 @@ final class Fence {
     private String owner = "";
     /** True once the broker had no fence: it has lost its memory, or nobody has fenced the session. */
     private boolean forgotten;
+    /** The session's note at the last look; null for none. */
+    private volatile String note;
 
     /** @param compact true while this process reads stamps in their binary form, which its claim tells the writers */
     Fence(SourceSettings settings, BooleanSupplier compact) {
@@ -70,7 +77,7 @@ final class Fence {
     }
 
     /**
-     * Reads the fence, claims it at the first call, and raises one that is missing or too low.
+     * Reads fence and note, claims the fence at the first call, and raises one that is missing or too low.
      * @throws TakenOverException if it names a newer attempt, a later process of this one, or the session's deletion
      * @throws BrokerException if it cannot be read
      */
@@ -79,7 +86,10 @@ final class Fence {
         if (topic == null) {
             return;
         }
-        String text = retained(topic, timeout);
+        String noteTopic = noteTopic();
+        Map<String, String> retained = retained(noteTopic == null ? List.of(topic) : List.of(topic, noteTopic), timeout);
+        String text = retained.get(topic);
+        note = noteTopic == null ? null : retained.get(noteTopic);
         FenceText found = text == null ? null : FenceText.parse(text, topic, settings.attempt());
         if (found == null) {
             forgotten = true;
@@ -139,12 +149,30 @@ final class Fence {
         }
     }
 
-    /** Writes the note again that names the owner; a reader that has seen no owner knows of none to restore. */
+    /**
+     * Writes the note again that names the owner; a reader that has seen no owner knows of none to restore. It is pending:
+     * what the session has collected is not known.
+     */
     private void restoreNote(Duration timeout) throws InterruptedException {
-        String topic = noteTopic();
-        if (topic != null && !owner.isEmpty() && retained(topic, timeout) == null) {
-            retain(topic, "{\"topics\": [" + quoted(settings.topic()) + "], \"owner\": \"" + owner + "\"}", timeout);
+        if (noteTopic() != null && !owner.isEmpty() && note == null) {
+            String text = "{\"topics\": [" + quoted(settings.topic()) + "], \"owner\": \"" + owner + "\"";
+            note = text + ", \"pending\": true}";
+            retain(noteTopic(), note, timeout);
         }
+    }
+
+    /**
+     * True if the session may not have collected all of its topic: the broker saved it, or its maker ended, before it was
+     * complete.
+     */
+    boolean isNotePending() {
+        String last = note;
+        return last != null && PENDING.matcher(last).find();
+    }
+
+    /** The note of the session once it is complete; null if it is not pending. */
+    RetainedText completeNote() {
+        return isNotePending() ? new RetainedText(noteTopic(), PENDING.matcher(note).replaceFirst("")) : null;
     }
 
     /** The topic of the session's note; null for a fence that is not of a session of SpecK. */
@@ -171,19 +199,24 @@ final class Fence {
 
     /** Returns the retained message of a topic; null if there is none. */
     String retained(String topic, Duration timeout) throws InterruptedException {
-        Reader reader = new Reader();
+        return retained(List.of(topic), timeout).get(topic);
+    }
+
+    /** Returns the retained messages of topics, by topic. */
+    private Map<String, String> retained(List<String> topics, Duration timeout) throws InterruptedException {
+        Reader reader = new Reader(topics.size());
         Connection connection = open(reader, timeout);
         try {
-            connection.subscribe(List.of(topic), timeout);
+            connection.subscribe(topics, timeout);
             connection.ping();
-            return reader.text(timeout);
+            return reader.texts(timeout);
         } finally {
             connection.close(true);
         }
     }
 
     private void retain(String topic, String text, Duration timeout) throws InterruptedException {
-        Reader reader = new Reader();
+        Reader reader = new Reader(0);
         Connection connection = open(reader, timeout);
         try {
             connection.retain(topic, text, 0, WRITE_ID);
@@ -198,13 +231,22 @@ final class Fence {
     }
 
     private static final class Reader implements ConnectionListener {
-        private final CompletableFuture<String> text = new CompletableFuture<>();
+        private final int awaited;
+        private final Map<String, String> texts = new ConcurrentHashMap<>();
+        private final CompletableFuture<Void> complete = new CompletableFuture<>();
         private final CompletableFuture<Void> answered = new CompletableFuture<>();
         private final CompletableFuture<Void> written = new CompletableFuture<>();
 
+        Reader(int awaited) {
+            this.awaited = awaited;
+        }
+
         @Override
         public void published(Connection connection, MqttPublishMessage message) {
-            text.complete(message.payload().toString(StandardCharsets.UTF_8));
+            texts.put(message.variableHeader().topicName(), message.payload().toString(StandardCharsets.UTF_8));
+            if (texts.size() >= awaited) {
+                complete.complete(null);
+            }
         }
 
         @Override
@@ -215,7 +257,7 @@ final class Fence {
         @Override
         public void lost(Connection connection, String reason) {
             BrokerException end = new BrokerException("broker " + connection.login() + ": " + reason, false);
-            text.completeExceptionally(end);
+            complete.completeExceptionally(end);
             answered.completeExceptionally(end);
             written.completeExceptionally(end);
         }
@@ -234,18 +276,18 @@ final class Fence {
             }
         }
 
-        String text(Duration timeout) throws InterruptedException {
+        Map<String, String> texts(Duration timeout) throws InterruptedException {
             try {
-                CompletableFuture.anyOf(text, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
-                return text.get(GRACE_MILLIS, TimeUnit.MILLISECONDS);
+                CompletableFuture.anyOf(complete, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+                complete.get(GRACE_MILLIS, TimeUnit.MILLISECONDS);
             } catch (TimeoutException e) {
-                if (answered.isDone()) {
-                    return null;
+                if (!answered.isDone()) {
+                    throw new BrokerException("the broker did not send the fence in time", false);
                 }
-                throw new BrokerException("the broker did not send the fence in time", false);
             } catch (ExecutionException e) {
                 throw new BrokerException("the fence cannot be read: " + e.getCause().getMessage(), e.getCause());
             }
+            return texts;
         }
     }
 }

@@ -140,6 +140,10 @@ public final class MqttSource extends BufferedSource {
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
                 matcher = new RedeliveryMatcher(acknowledgements.unconfirmed(), buffer.messages());
+                if (settings.topic() != null && fence.isNotePending()) {
+                    counts.addLostSession();
+                    keeper.requestResend(fence.completeNote());
+                }
                 return;
             }
             acknowledgements.clear();
@@ -157,7 +161,7 @@ public final class MqttSource extends BufferedSource {
         /** Asks writers to send the messages of the lost session again; they arrive late in the new, empty one. */
         private void requestResend() {
             counts.addLostSession();
-            keeper.requestResend();
+            keeper.requestResend(fence.completeNote());
             if (!awaitsResend()) {
                 buffer.dropMissing();
             }

@@ -2,6 +2,7 @@ package io.speck.mqtt.reader;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -133,6 +134,25 @@ class FenceTest {
     private void assertReads(MqttSource source, String... texts) throws Exception {
         Topic.publish(broker.url(), "in/a", List.of(texts));
         Await.until("messages", () -> source.await(texts.length, SECOND) >= texts.length);
+    }
+
+    /** As after a power cut of a broker that saved the session before it had its subscription. */
+    @Test
+    void aReaderHasASessionFilledThatIsNotComplete() throws Exception {
+        prepare(OWNED);
+        Topic.retain(broker.url(), NOTE, "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\", \"pending\": true}");
+        MqttSource source = open(broker.url(), 4);
+        Await.until("the request", () -> "in/#".equals(retained("speck/again/+")));
+        Await.until("the note", () -> "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\"}".equals(retained(NOTE)));
+        assertReads(source, "a");
+        assertEquals(1, source.metrics().lostSessions());
+    }
+
+    @Test
+    void aReaderLeavesACompleteSessionAsItIs() throws Exception {
+        prepare(OWNED);
+        assertReads(open(broker.url(), 4), "a");
+        assertNull(retained("speck/again/+"));
     }
 
     @Test
