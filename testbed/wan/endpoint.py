@@ -18,7 +18,7 @@ import time
 
 _ECHO, _BULK = b"e", b"b"
 _WARMING = 0.2  # share of the time
-_PATIENCE = 30.0  # s, for a connection: its first packet can be dropped behind those of a transfer before
+_PATIENCE = 5.0  # s, for a connection
 
 
 class _Handler(socketserver.BaseRequestHandler):

@@ -66,6 +66,17 @@ def test_nothing_passes_during_an_outage(network: Network) -> None:
     assert round_trip(network, "A", "B", 1) >= _TRIP
 
 
+def test_a_link_that_gets_narrower_passes_what_waits_already() -> None:
+    """A transfer that begins has large packets in the queue; the change comes at once after it."""
+    wide, narrow = Link.of(25e6, 0.08), Link.of(12.5e6, 0.08)
+    with Network({"A": wide, "B": wide}) as network, endpoint(network, "B"):
+        for _ in range(4):
+            network.set_link("A", wide)
+            bandwidth(network, "A", "B", 0.5)
+            network.set_link("A", narrow)
+            assert round_trip(network, "A", "B", 1) > 0
+
+
 def test_a_site_uses_no_more_cores_than_it_has(network: Network) -> None:
     network.limit_cores("C", 0.25)
     command = network.command("C", [sys.executable, "-c", _BURN])

@@ -183,6 +183,9 @@ class Network:
         number, name = self._numbers[site], self.namespace(site)
         _add_namespace(stack, name)
         self._join(site, self._router, f"s{number}", "wan")
+        # Packets of a wire's size: after a change to a narrower link, a larger one that already waits would
+        # never fit into its burst, and nothing would pass behind it.
+        _run("ip", "-n", name, "link", "set", "wan", "gso_max_segs", "1")
         inside, net = ["ip", "netns", "exec", name], f"10.{self._net}"
         router = ["ip", "netns", "exec", self._router]
         _run(*inside, "ip", "address", "add", f"{net}.{number}.1/24", "dev", "wan")
