@@ -53,7 +53,7 @@ final class Fence {
     private long earlier;
     private String owner = "";
     /** True once the broker had no fence: it has lost its memory, or nobody has fenced the session. */
-    private boolean forgotten;
+    private volatile boolean forgotten;
     /** The session's note at the last look; null for none. */
     private volatile String note;
 
@@ -168,6 +168,11 @@ final class Fence {
     boolean isNotePending() {
         String last = note;
         return last != null && PENDING.matcher(last).find();
+    }
+
+    /** True if a session that the broker does not have was lost with its fence, or before it was complete. */
+    boolean tellsOfLoss() {
+        return forgotten || isNotePending();
     }
 
     /** The note of the session once it is complete; null if it is not pending. */

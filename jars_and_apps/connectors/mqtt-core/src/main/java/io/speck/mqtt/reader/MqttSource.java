@@ -141,8 +141,7 @@ public final class MqttSource extends BufferedSource {
             if (opened.sessionPresent()) {
                 matcher = new RedeliveryMatcher(acknowledgements.unconfirmed(), buffer.messages());
                 if (settings.topic() != null && fence.isNotePending()) {
-                    counts.addLostSession();
-                    keeper.requestResend(fence.completeNote());
+                    askWriters();
                 }
                 return;
             }
@@ -155,16 +154,22 @@ public final class MqttSource extends BufferedSource {
                 losses.report(Losses.SESSION, awaitsResend() ? 0 : buffer.missing(),
                         "the broker has no such session any more");
                 requestResend();
+            } else if (fence.tellsOfLoss()) {
+                askWriters();
             }
         }
 
         /** Asks writers to send the messages of the lost session again; they arrive late in the new, empty one. */
         private void requestResend() {
-            counts.addLostSession();
-            keeper.requestResend(fence.completeNote());
+            askWriters();
             if (!awaitsResend()) {
                 buffer.dropMissing();
             }
+        }
+
+        private void askWriters() {
+            counts.addLostSession();
+            keeper.requestResend(fence.completeNote());
         }
 
         @Override

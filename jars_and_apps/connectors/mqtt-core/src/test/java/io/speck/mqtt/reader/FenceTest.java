@@ -148,6 +148,24 @@ class FenceTest {
         assertEquals(1, source.metrics().lostSessions());
     }
 
+    /** As after a power cut of broker and engine within seconds of the job's first start: no record tells of the session. */
+    @Test
+    void aNewReaderHasASessionFilledThatTheBrokerLostWithItsFence() throws Exception {
+        MqttSource source = open(broker.url(), 4);
+        Await.until("the request", () -> "in/#".equals(retained("speck/again/+")));
+        assertReads(source, "a");
+    }
+
+    @Test
+    void aNewReaderHasASessionFilledThatTheBrokerLostWithItsNote() throws Exception {
+        Topic.retain(broker.url(), NOTE, "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\", \"pending\": true}");
+        Topic.retain(broker.url(), FENCE, OWNED);
+        MqttSource source = open(broker.url(), 4);
+        Await.until("the request", () -> "in/#".equals(retained("speck/again/+")));
+        Await.until("the note", () -> "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\"}".equals(retained(NOTE)));
+        assertReads(source, "a");
+    }
+
     @Test
     void aReaderLeavesACompleteSessionAsItIs() throws Exception {
         prepare(OWNED);
