@@ -57,7 +57,9 @@ BENCHMARKS = {
     "irm": Benchmark("benchmarks.irm", "--instances 200 --seeds 1", tested=True),
     "adapt": Benchmark("benchmarks.adapt", "--seeds 1 --only outage", tested=True),
     "key_split-simulate": Benchmark("benchmarks.key_split simulate", "--workers 4"),
-    "key_split-spark": Benchmark("benchmarks.key_split spark", "--only one_job --workload 1"),
+    "key_split-spark": Benchmark(
+        "benchmarks.key_split spark", "--only one_job --workload 1 --partitioner balanced"
+    ),
     "key_split-hot-towns": Benchmark("benchmarks.key_split hot-towns", "--limit 2000", data=DATA),
     "instances": Benchmark("benchmarks.instances", "--messages 50"),
     "agents": Benchmark("benchmarks.agents", "--agents 20 --seconds 1", tested=True),
@@ -71,21 +73,21 @@ BENCHMARKS = {
     "dashboard": Benchmark("benchmarks.dashboard", "--jobs 50 --seconds 2 --runs 1"),
     "hop": Benchmark(
         "benchmarks.hop",
-        "--runs 1 --messages 2000 --latency-seconds 2 --idle-seconds 1 --idle-jobs 1",
+        "--runs 1 --messages 2000 --latency-seconds 1 --idle-seconds 1 --idle-jobs 1",
     ),
     "hop-flink": Benchmark(
         "benchmarks.hop",
-        "--runs 2 --messages 2000 --latency-seconds 2 --idle-seconds 1 --idle-jobs 1",
+        "--runs 2 --messages 2000 --latency-seconds 1 --idle-seconds 1 --idle-jobs 1",
         options="--engine flink",
     ),
     "hop-kafka": Benchmark(
         "benchmarks.hop",
-        "--runs 1 --messages 2000 --latency-seconds 2",
+        "--runs 1 --messages 2000 --latency-seconds 1 --with relay",
         options="--broker kafka --engine flink",
     ),
     "hop-kafka-spark": Benchmark(
         "benchmarks.hop",
-        "--runs 1 --messages 2000 --latency-seconds 2",
+        "--runs 1 --messages 2000 --latency-seconds 1 --with relay",
         options="--broker kafka --engine spark",
     ),
     "day": Benchmark("benchmarks.day", "--limit 500"),
@@ -113,7 +115,7 @@ BENCHMARKS = {
         "benchmarks.fences", "--only core --fences 100 --positions 2000 --runs 1", tested=True
     ),
     "promises-edge": Benchmark("benchmarks.promises edge", "--messages 200"),
-    "promises-kills": Benchmark("benchmarks.promises kills", "--every 60 --random 0"),
+    "promises-kills": Benchmark("benchmarks.promises kills", "--every 120 --random 0"),
     "promises-lost": Benchmark("benchmarks.promises lost", "--rounds 1"),
     "promises-faults": Benchmark(
         "benchmarks.promises faults", "--rounds 1 --messages 500 --share 0.1 --fault broker_killed"
@@ -125,7 +127,7 @@ BENCHMARKS = {
         "benchmarks.promises moves", "--rounds 1 --floor-rounds 1 --pair flink-flink"
     ),
     "promises-fences": Benchmark(
-        "benchmarks.promises fences", "--rounds 1 --movers 20 --fences 20 --minutes 4 --cut 5"
+        "benchmarks.promises fences", "--rounds 1 --movers 20 --fences 20 --minutes 2 --cut 5"
     ),
     "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
     "promises-recut": Benchmark("benchmarks.promises recut", "--rounds 1 --pause 0.5"),

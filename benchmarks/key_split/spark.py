@@ -44,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure and print; the result is 1 when a window was not as it should be."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.key_split spark", description=__doc__)
     parser.add_argument("--only", choices=("one_job", "sites"), help="one half of the figures")
+    parser.add_argument("--partitioner", choices=IN_ONE_JOB, action="append", help="in one job (all)")
     parser.add_argument("--z", type=float, nargs="+", default=[1.5], help="Zipf exponents (default: 1.5)")
     parser.add_argument("--workload", type=int, nargs="+", default=[1, 1000], help="repetitions of add")
     parser.add_argument("--limit", type=int, default=60_000, help="readings of the day (default: 60,000)")
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     found: dict[str, float] = {}
     if options.only != "sites":
-        found |= _noted(_one_job(options.z, options.workload))
+        found |= _noted(_one_job(options.z, options.workload, options.partitioner or list(IN_ONE_JOB)))
     if options.only != "one_job":
         found |= _noted(_sites(Day.read(options.data, options.limit)))
     if not published(options, "key_split-spark", found):
@@ -66,11 +67,12 @@ def _noted(figures: Figures) -> Figures:
         yield name, value
 
 
-def _one_job(exponents: Sequence[float], workloads: Sequence[int]) -> Figures:
+def _one_job(exponents: Sequence[float], workloads: Sequence[int], names: Sequence[str]) -> Figures:
     with one_job.bench() as bench:
         for z in exponents:
             for workload in workloads:
-                for name, (partitioner, options) in IN_ONE_JOB.items():
+                for name in names:
+                    partitioner, options = IN_ONE_JOB[name]
                     key = f"one_job.{name}.z{z:g}.w{workload}"
                     yield from _figures(key, bench.split(partitioner, z, workload, options))
                     alone = in_memory.critical_path_ratio(partitioner, options, z, workload)
