@@ -109,9 +109,9 @@ class BrokerBinder(ABC):
     def restore_session(self, session: str, topic: str) -> None:
         """Ensure a session that the broker had before, as :meth:`ensure_session`, which is the default.
 
-        If the broker has lost it, or may have saved it before it was subscribed, all writers are asked to send
-        again the messages for this topic filter that they retain: those that were published meanwhile reached
-        nobody.  A call after one that failed asks them, too.  Readers drop repetitions.
+        If the broker has lost it, or may have saved it before it was subscribed, all writers are asked to
+        send again the messages for this topic filter that they retain: those that were published meanwhile
+        reached nobody.  A call after one that failed asks them, too.  Readers drop repetitions.
         """
         self.ensure_session(session, topic)
 
