@@ -32,6 +32,7 @@ from binders.mqtt.records import (
     note_topic,
     owned_sessions,
     read_fences,
+    request_resend,
     write_fence,
     write_note,
     write_tombstone,
@@ -62,11 +63,6 @@ _MOST_GATHERED, _MOST_FED = 1000, 1 << 16
 
 # Seconds for which a broker knows a client that was left to it.
 _CLIENT_SECONDS = 60
-
-# Requests to writers to send again, a topic filter each: retained, so that a writer that is away reads them
-# when it comes back.  Writers retain messages for less time than that (ResendRequest of the connectors).
-_RESEND_REQUESTS = "speck/again/"
-_REQUEST_SECONDS = 3600  # for which a broker keeps a request to a job that is away
 
 # Topics that a reader acknowledges and does not return; frames are the input of parts of a split or a query.
 _NO_INPUT = tuple(each for each in OWN_TOPICS if each not in ("speck/split/", SQL_TOPICS))
@@ -315,9 +311,9 @@ class MqttBroker(BrokerBinder):
             found = self._cache.run(lambda control: self._begin_note(control, session, topic))
             others = [each for each in found.filters if each != topic]
             is_new = self._subscribe(session, topic, others)
-            incomplete = is_new or not _is_complete(found, topic)
+            incomplete = is_new or not found.is_complete(topic)
             if incomplete and refill:
-                self._cache.run(lambda control: _request_resend(control, topic))
+                self._cache.run(lambda control: request_resend(control, topic))
             if incomplete or others:
                 self._cache.run(lambda control: write_note(control, session, [topic], self._owner))
 
@@ -365,7 +361,7 @@ class MqttBroker(BrokerBinder):
         """Add a filter to a session's note, pending if it was not complete; return the records of before."""
         reject_unfit(control)
         found = self._own_records(control, session)
-        complete = _is_complete(found, topic)
+        complete = found.is_complete(topic)
         if not complete or not self._is_named(found):
             filters = {*found.filters, topic}
             write_note(control, session, filters, self._owner, pending=not complete)
@@ -465,17 +461,6 @@ def _version(control: Connection) -> str | None:
     except Rejected:  # by access control
         return None
     return payload.decode(errors="replace") if payload else ""
-
-
-def _is_complete(records: SessionRecords, topic: str) -> bool:
-    """True if the session, where the broker has it, has collected this filter since its note was written."""
-    return topic in records.filters and not records.pending
-
-
-def _request_resend(control: Connection, topic: str) -> None:
-    """Ask all writers to send again what they retain of a topic filter."""
-    request = f"{_RESEND_REQUESTS}{uuid.uuid4().hex}"
-    control.publish(request, topic.encode(), retain=True, expiry=_REQUEST_SECONDS)
 
 
 def _reject_short_expiry(connection: Connection) -> None:

@@ -3,14 +3,14 @@
 The note lists every filter that the session may hold, and names the owner: the store whose job reads through
 the session.  It is pending until the session is complete: a broker may save its memory while a session is
 being made, and come back with one that collects nothing.  The fence names the attempt that may read.  A
-deleted session leaves a tombstone in place of its fence, so that a copy that comes back does not make the
-session anew.
+deleted session leaves a tombstone in place of its fence, so that a returning copy does not recreate it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,10 @@ from speck.errors import SessionOfAnother
 
 TOMBSTONE_SECONDS = 28 * 24 * 3600  # longer than any engine is expected to restart a copy on its own
 
+# Requests to writers to send again, a topic filter each: retained, so that a writer that is away reads them
+# when it comes back.  Writers retain messages for less time than that (ResendRequest of the connectors).
+_RESEND_REQUESTS = "speck/again/"
+_REQUEST_SECONDS = 3600  # for which a broker keeps a request to a job that is away
 _NOTES, _FENCES = "speck/session/", fence_topic("")
 _IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
 
@@ -61,6 +65,10 @@ class SessionRecords:
     def pending(self) -> bool:
         """True if the session may not have collected all that its note names."""
         return self.note.get("pending") is True
+
+    def is_complete(self, topic: str) -> bool:
+        """True if the session was subscribed to this filter, as far as its note says."""
+        return topic in self.filters and not self.pending
 
     @property
     def fenced(self) -> int:
@@ -130,6 +138,12 @@ def write_tombstone(control: Connection, records: SessionRecords, owner: str) ->
     number = records.fenced if records.deleted else max(records.fenced, 0) + 1
     content = {"attempt": number, "deleted": True} | _owned_by(owner)
     _write(control, fence_topic(records.session), content, TOMBSTONE_SECONDS)
+
+
+def request_resend(control: Connection, topic: str) -> None:
+    """Ask all writers to send the messages that they retain for a topic filter again."""
+    request = f"{_RESEND_REQUESTS}{uuid.uuid4().hex}"
+    control.publish(request, topic.encode(), retain=True, expiry=_REQUEST_SECONDS)
 
 
 def hand_over(control: Connection, records: SessionRecords, owner: str) -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[MosquittoServer]:
-    """A broker that saves when it is told to."""
+    """A broker that saves its state on SIGUSR1 only."""
     with MosquittoServer(tmp_path / "broker", "autosave_interval 1800") as server:
         yield server
 
