@@ -1,18 +1,19 @@
 package io.speck.mqtt.failure;
 
-import java.util.ArrayList;
+import java.util.ArrayDeque;
+import java.util.Deque;
 import java.util.List;
 
 /**
  * Messages that failed by an error which a service that is away may raise as well ({@link Cause#CODE}): they are left
- * out only once another message has passed after them. When many fail and none passes, the messages are not the cause.
+ * out only if they fail after another message has passed. When many fail and none passes, the messages are not the cause.
  *
  * @param <M> type of the messages
  */
 public final class Suspects<M> {
     private static final int MOST = 20;
 
-    private List<M> held = new ArrayList<>();
+    private final Deque<M> held = new ArrayDeque<>();
 
     /** Holds a message; false if too many have failed and none has passed, so that the job should fail. */
     public boolean add(M message) {
@@ -20,9 +21,17 @@ public final class Suspects<M> {
         return held.size() <= MOST;
     }
 
-    /** A message has passed; returns those that failed before it, which are therefore the cause. */
-    public List<M> passed() {
-        return taken();
+    public boolean isEmpty() {
+        return held.isEmpty();
+    }
+
+    /** The one that failed first, to be tried again. */
+    public M first() {
+        return held.getFirst();
+    }
+
+    public M removeFirst() {
+        return held.removeFirst();
     }
 
     /**
@@ -36,15 +45,8 @@ public final class Suspects<M> {
             throw new IllegalStateException("the code failed on " + held.size() + " messages in a row and none has passed"
                     + " since: they are not left out, as a service that the code needs may be away");
         }
-        return taken();
-    }
-
-    private List<M> taken() {
-        if (held.isEmpty()) {
-            return List.of();
-        }
-        List<M> taken = held;
-        held = new ArrayList<>();
-        return taken;
+        List<M> single = List.copyOf(held);
+        held.clear();
+        return single;
     }
 }

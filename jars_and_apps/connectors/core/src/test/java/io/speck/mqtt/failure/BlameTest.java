@@ -81,11 +81,11 @@ class BlameTest {
     }
 
     @Test
-    void suspectsAreTheCauseOnceAnotherMessageHasPassed() {
+    void suspectsAreTriedAgainInTheirOrder() {
         Suspects<String> suspects = new Suspects<>();
         assertTrue(suspects.add("a") && suspects.add("b"));
-        assertEquals(List.of("a", "b"), suspects.passed());
-        assertEquals(List.of(), suspects.passed());
+        assertEquals(List.of("a", "a", "b"), List.of(suspects.first(), suspects.removeFirst(), suspects.removeFirst()));
+        assertTrue(suspects.isEmpty());
         suspects.add("alone");
         assertEquals(List.of("alone"), suspects.committing());
         assertEquals(List.of(), suspects.committing());

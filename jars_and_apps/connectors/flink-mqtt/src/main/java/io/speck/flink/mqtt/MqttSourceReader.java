@@ -148,23 +148,29 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     }
 
     private void emit(Received next, ReaderOutput<T> output) {
-        RuntimeException error = failure(next, output);
-        if (error != null) {
-            failed(next, error, output);
+        if (!suspects.isEmpty() && triedAgain(suspects.first(), output) == null) {
+            suspects.removeFirst();
+            settle(output);
+        }
+        RuntimeException error = failure(next, waiting, output);
+        if (error == null) {
+            last = next;
+            settle(output);
         } else {
-            suspects.passed().forEach(this::leaveOut);
+            failed(next, error, output);
         }
     }
 
     /**
      * Names the message as the input of this thread while the operators chained to the source work on it.
      *
+     * @param mayWait if outputs of the message may wait, if it has no stamp
      * @return the error with which they failed; null for none
      */
-    private RuntimeException failure(Received next, ReaderOutput<T> output) {
+    private RuntimeException failure(Received next, BooleanSupplier mayWait, ReaderOutput<T> output) {
         input.begin(next.stamp(), ONLY_SOURCE, next.offset(), next.hash());
         if (next.stamp() == null) {
-            input.mayWait(waiting);
+            input.mayWait(mayWait);
         }
         try {
             output.collect(format.apply(next), next.receivedMillis());
@@ -177,8 +183,8 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     }
 
     /**
-     * Leaves a message out on which the operators chained to this source fail twice with the same error. What they wrote
-     * of it before is written, and what they changed of their state is changed.
+     * Leaves a message out on which the operators chained to this source fail twice with the same error, or three times if
+     * a service may be the cause. What they wrote of it before is written, and what they changed of their state is changed.
      *
      * @throws FailedMessageException if the job is to fail
      */
@@ -191,17 +197,43 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         if (onError.fails()) {
             throw failed.exception();
         }
-        RuntimeException second = failure(message, output);
+        RuntimeException second = failure(message, waiting, output);
         if (second != null && !Blame.same(error, second)) {
             throw second;
         }
         if (second == null) {
-            suspects.passed().forEach(this::leaveOut);
+            last = message;
+            settle(output);
         } else if (cause == Cause.MESSAGE) {
             leaveOut(failed);
         } else if (!suspects.add(failed)) {
             throw failed.exception();
         }
+    }
+
+    /**
+     * A message has passed, so that the service which the code may need is there: the suspects that fail now are the cause
+     * themselves. Those that pass, as the service has just come back, are written behind that message.
+     */
+    private void settle(ReaderOutput<T> output) {
+        while (!suspects.isEmpty()) {
+            FailedMessage suspect = suspects.removeFirst();
+            if (triedAgain(suspect, output) != null) {
+                leaveOut(suspect);
+            }
+        }
+    }
+
+    /** Returns the error with which the code failed again, which is the same as before; null for none. */
+    private RuntimeException triedAgain(FailedMessage suspect, ReaderOutput<T> output) {
+        if (holds()) {
+            endWaiting(output); // messages behind the suspect are not written under its name
+        }
+        RuntimeException again = failure(suspect.message(), () -> false, output);
+        if (again != null && !Blame.same(suspect.error(), again)) {
+            throw again;
+        }
+        return again;
     }
 
     private record FailedMessage(Received message, RuntimeException error) {
