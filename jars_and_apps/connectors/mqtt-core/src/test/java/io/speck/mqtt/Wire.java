@@ -14,7 +14,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.zip.CRC32C;
 
 /** Everything that is published to a topic from now on, repetitions included. */
@@ -25,16 +27,24 @@ public final class Wire implements AutoCloseable {
     public record Published(String text, Stamp stamp) {}
 
     private final List<Published> all = new CopyOnWriteArrayList<>();
+    private final AtomicInteger marked = new AtomicInteger();
+    private final AtomicInteger passed = new AtomicInteger();
     private final Connection connection;
+    private final String marker;
 
     public Wire(String url, String topic) throws InterruptedException {
+        marker = "wire/" + UUID.randomUUID();
         connection = Connection.open(Login.anonymous(url), Session.temporary("wire-" + topic), new ConnectionListener() {
             @Override
             public void published(Connection from, MqttPublishMessage message) {
-                all.add(read(message));
+                if (message.variableHeader().topicName().equals(marker)) {
+                    passed.incrementAndGet();
+                } else {
+                    all.add(read(message));
+                }
             }
         }, PATIENCE);
-        connection.subscribe(List.of(topic), PATIENCE);
+        connection.subscribe(List.of(topic, marker), PATIENCE);
     }
 
     private static Published read(MqttPublishMessage message) {
@@ -55,7 +65,11 @@ public final class Wire implements AutoCloseable {
         return crc.getValue();
     }
 
+    /** Returns all that was published before this call; others may have read of it what has not come here yet. */
     public List<Published> seen() {
+        int own = marked.incrementAndGet();
+        connection.retain(marker, "", 0, own);
+        Await.until("what was published before", () -> passed.get() >= own);
         return List.copyOf(all);
     }
 
