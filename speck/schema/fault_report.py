@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -21,6 +22,7 @@ SHOWN_LENGTH = 100  # characters of a name or value in a message
 MAX_SHOWN = 1000  # characters of a wrong value in the data of a fault
 # The most comparisons of names for suggestions in one document.
 SUGGESTION_BUDGET = 20_000
+_NO_DIGITS = str.maketrans("", "", string.digits)
 NO_SITES = "no site is known: expected --inventory FILE of speck serve or speck validate"
 
 
@@ -156,7 +158,10 @@ def kind_of_value(value: object) -> str:
 
 
 class Suggestions:
-    """Similar names, as long as the budget of comparisons lasts."""
+    """Similar names, as long as the budget of comparisons lasts.
+
+    Names that differ in digits alone are not similar: they are others of a row, such as those of two sensors.
+    """
 
     def __init__(self, names: Iterable[str], budget: int = SUGGESTION_BUDGET) -> None:
         self._names = list(names)
@@ -167,7 +172,9 @@ class Suggestions:
         self._budget -= len(self._names)
         if self._budget < 0:
             return []
-        return [each for each in get_close_matches(name, self._names, n=4, cutoff=0.75) if each != name][:3]
+        stem = name.translate(_NO_DIGITS)
+        others = [each for each in self._names if each.translate(_NO_DIGITS) != stem]
+        return get_close_matches(name, others, n=3, cutoff=0.75)
 
 
 def fault_data(fault: Fault) -> dict[str, Any]:
