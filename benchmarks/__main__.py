@@ -77,7 +77,7 @@ BENCHMARKS = {
     ),
     "hop-flink": Benchmark(
         "benchmarks.hop",
-        "--runs 2 --messages 2000 --latency-seconds 1 --idle-seconds 1 --idle-jobs 1",
+        "--runs 1 --messages 2000 --latency-seconds 1 --idle-seconds 1 --idle-jobs 1",
         options="--engine flink",
     ),
     "hop-kafka": Benchmark(
@@ -128,7 +128,7 @@ BENCHMARKS = {
         "benchmarks.promises moves", "--rounds 1 --floor-rounds 1 --pair flink-flink"
     ),
     "promises-fences": Benchmark(
-        "benchmarks.promises fences", "--rounds 1 --movers 20 --fences 20 --minutes 2 --cut 5"
+        "benchmarks.promises fences", "--rounds 1 --movers 20 --fences 20 --minutes 1 --cut 5"
     ),
     "promises-splits": Benchmark("benchmarks.promises splits", "--rounds 1 --pause 0.5"),
     "promises-recut": Benchmark("benchmarks.promises recut", "--rounds 1 --pause 0.5"),
