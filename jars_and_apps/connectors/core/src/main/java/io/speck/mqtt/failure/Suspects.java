@@ -35,8 +35,8 @@ public final class Suspects<M> {
     }
 
     /**
-     * The work so far is to be committed. Returns the messages to leave out: a single one, though nothing has come after
-     * it yet.
+     * All messages so far are to be committed. Returns those to leave out: a single one, though nothing has come after it
+     * yet.
      *
      * @throws IllegalStateException if several have failed and none has passed
      */

@@ -45,6 +45,8 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private final LeftOut leftOut;
     private final CheckpointNames checkpoints;
     private final Suspects<FailedMessage> suspects = new Suspects<>();
+    /** After each checkpoint, since no message may come that shows that a service is back. */
+    private boolean triesSuspects;
 
     MqttSourceReader(SourceSettings settings, SerializableFunction<Received, T> format, OnError onError,
             SinkSettings parking, CheckpointNames checkpoints, SourceReaderContext context) {
@@ -110,6 +112,10 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         if (isPaused()) {
             return InputStatus.NOTHING_AVAILABLE;
         }
+        if (triesSuspects) {
+            triesSuspects = false;
+            trySuspects(output);
+        }
         if (waitEnd.isAt(reader.position())) {
             if (holds()) {
                 endWaiting(output);
@@ -148,10 +154,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     }
 
     private void emit(Received next, ReaderOutput<T> output) {
-        if (!suspects.isEmpty() && triedAgain(suspects.first(), output) == null) {
-            suspects.removeFirst();
-            settle(output);
-        }
+        trySuspects(output);
         RuntimeException error = failure(next, waiting, output);
         if (error == null) {
             last = next;
@@ -211,6 +214,14 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         }
     }
 
+    /** Finds out if the service is back that the suspects may have needed. */
+    private void trySuspects(ReaderOutput<T> output) {
+        if (!suspects.isEmpty() && triedAgain(suspects.first(), output) == null) {
+            suspects.removeFirst();
+            settle(output);
+        }
+    }
+
     /**
      * A message has passed, so that the service which the code may need is there: the suspects that fail now are the cause
      * themselves. Those that pass, as the service has just come back, are written behind that message.
@@ -262,13 +273,17 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     @Override
     public List<MqttSplit> snapshotState(long checkpoint) {
         try {
-            suspects.committing().forEach(this::leaveOut);
-            leftOut.flush();
             if (reader == null) {
                 return List.of();
             }
-            long end = waitEnd.snapshot(checkpoint, reader.position(), holds(), reader.isDrained());
-            return List.of(reader.snapshot(checkpoint, input.heldFrom(), end));
+            boolean drained = reader.isDrained();
+            if (drained || !reader.mayHold()) { // no message may come that passes before they are acknowledged
+                suspects.committing().forEach(this::leaveOut);
+            }
+            leftOut.flush();
+            long undecided = suspects.isEmpty() ? Long.MAX_VALUE : suspects.first().message().offset();
+            long end = waitEnd.snapshot(checkpoint, reader.position(), holds(), drained);
+            return List.of(reader.snapshot(checkpoint, Math.min(undecided, input.heldFrom()), end));
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted while messages were parked", e);
@@ -283,6 +298,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
             checkpoints.force(context.metricGroup().getAllVariables().get("<job_id>"), checkpoint);
             reader.complete(checkpoint);
             waitEnd.complete(checkpoint);
+            triesSuspects = true;
             reader.wake();
         }
     }
