@@ -46,7 +46,7 @@ jobs:
   sink_topic: local-stats
   entry_class: io.speck.flink.jobs.LocalStats
   job_path: jars_and_apps/flink/speck-flink-jobs.jar
-  arguments: {site: A, lateness: 36500 days}
+  arguments: {site: "*", lateness: 36500 days}
 """
 
 Row = dict[str, Any]

@@ -42,6 +42,11 @@ def test_statistics_have_the_mean_time_of_their_streams() -> None:
     assert 3 <= _read(_statistics("*", 5, 2 * now - 6_000_000_000), streams=2)["p50"] < 60
 
 
+def test_statistics_of_more_streams_than_their_site_says_are_refused() -> None:
+    with pytest.raises(ValueError, match="is not of as many streams as its site says"):
+        _read(_statistics("A", 5, 2 * time.monotonic_ns()), streams=2)
+
+
 def test_readings_that_statistics_count_are_those_since_the_last_question() -> None:
     reader = Reader(3, 1)
     for count in (10, 14):
