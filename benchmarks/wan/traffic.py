@@ -17,6 +17,7 @@ two results, s.
 from __future__ import annotations
 
 import json
+import os
 import random
 import select
 import socket
@@ -59,6 +60,23 @@ def connect(address: str, port: int, name: str) -> socket.socket:
     if len(answer) < 4 or answer[3]:
         raise OSError(f"the broker {address}:{port} answers {answer!r} to a CONNECT")
     return connection
+
+
+class Lines:
+    """The lines of a file for which ``select`` waits, such as standard input.
+
+    Python's own reader reads ahead: the second of two lines that come together would wait for a third.
+    """
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        self._rest = b""
+
+    def taken(self) -> list[str] | None:
+        """The whole lines that have come since the last call; ``None`` at the end of the file."""
+        received = os.read(self.file, 1 << 16)
+        *lines, self._rest = (self._rest + received).split(b"\n")
+        return [line.decode() for line in lines] if received else None
 
 
 # --- sensors
@@ -131,19 +149,21 @@ class Feeder:
 
 def feed(connection: socket.socket, feeder: Feeder, streams: Mapping[str, Stream]) -> None:
     """Publish until standard input ends."""
+    lines = Lines(sys.stdin.fileno())
+    inputs: list[int | socket.socket] = [lines.file, connection]
     while True:
-        ready, _, _ = select.select([sys.stdin, connection], [], [], _SLICE)
+        ready, _, _ = select.select(inputs, [], [], _SLICE)
         if connection in ready:
             received = connection.recv(1 << 16)
             if not received:
                 raise OSError("the broker has closed the connection")
             feeder.acknowledged(received)
-        if sys.stdin in ready:
-            line = sys.stdin.readline()
-            if not line:
+        if lines.file in ready:
+            if (found := lines.taken()) is None:
                 return
-            topic, _, rate = line.strip().partition("=")
-            streams[topic].rate = float(rate)
+            for line in found:
+                topic, _, rate = line.partition("=")
+                streams[topic].rate = float(rate)
         feeder.send()
 
 
@@ -223,19 +243,21 @@ def read(address: str, port: int, reader: Reader, topics: Sequence[str], quality
     connection = connect(address, port, f"read-{random.getrandbits(32):08x}")
     for number, topic in enumerate(topics, start=1):
         connection.sendall(packet(_SUBSCRIBE, number.to_bytes(2, "big") + text(topic) + bytes([quality])))
-    buffer = b""
+    buffer, lines = b"", Lines(sys.stdin.fileno())
+    inputs: list[int | socket.socket] = [lines.file, connection]
     while True:
-        ready, _, _ = select.select([sys.stdin, connection], [], [])
+        ready, _, _ = select.select(inputs, [], [])
         if connection in ready:
             received = connection.recv(1 << 18)
             if not received:
                 raise OSError("the broker has closed the connection")
             buffer, acknowledgements = _packets(buffer + received, reader)
             connection.sendall(acknowledgements)
-        if sys.stdin in ready:
-            if not sys.stdin.readline():
+        if lines.file in ready:
+            if (found := lines.taken()) is None:
                 return
-            print(json.dumps(reader.taken()), flush=True)
+            for _ in found:
+                print(json.dumps(reader.taken()), flush=True)
 
 
 def _packets(buffer: bytes, reader: Reader) -> tuple[bytes, bytes]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
 
 from benchmarks.wan import traffic
-from benchmarks.wan.traffic import Reader, Stream, packet, text
+from benchmarks.wan.traffic import Lines, Reader, Stream, packet, text
 
 
 def _read(payload: str, window: int = 3, streams: int = 1) -> dict[str, float]:
@@ -78,3 +79,15 @@ def test_packets_are_taken_once_they_are_whole(quality: int, size: int) -> None:
     assert (rest, acknowledgements) == (message[:-1], packet(0x40, identifier) if quality else b"")
     assert traffic._packets(rest + message[-1:], reader)[0] == b""
     assert reader.taken()["topic"]["messages"] == 2
+
+
+def test_lines_that_come_together_are_read_together() -> None:
+    reading, writing = os.pipe()
+    lines = Lines(reading)
+    os.write(writing, b"sensors/1=5\nsensors/2=5\nsens")
+    assert lines.taken() == ["sensors/1=5", "sensors/2=5"]
+    os.write(writing, b"ors/1=6\n")
+    assert lines.taken() == ["sensors/1=6"]
+    os.close(writing)
+    assert lines.taken() is None
+    os.close(reading)
