@@ -7,11 +7,11 @@ made, ns of the system's monotonic clock, as its ``_id``; its ``vehicleCount`` i
 before (since the epoch of the clock, for the first), so that the sum of a stream's vehicles is the time of
 its latest reading.  All readings fall into one window of 15 minutes, the WINDOW-th of a day.
 
-``read ADDRESS PORT WINDOW STREAMS QOS TOPIC...`` reads results: readings, statistics of one stream, and those
-of site ``*``, of so many streams; at QoS 1 each is acknowledged at once.  For each line of standard input it
-prints a JSON object with what came since the line before, by topic: ``messages``, ``readings`` (that the
-results count), ``seconds``, the ages ``mean``, ``p50`` and ``p95``, s, and ``gap``, the longest time between
-two results, s.
+``read ADDRESS PORT WINDOW STREAMS QOS TOPIC...`` reads results: readings, statistics of a single stream, and
+statistics of STREAMS streams, whose site is ``*``.  At QoS 1 each message is acknowledged at once.  For each
+line of standard input it prints a JSON object with what came since the line before, by topic: ``messages``,
+``readings`` (that the results count), ``seconds``, the ages ``mean``, ``p50`` and ``p95``, s, and ``gap``,
+the longest time between two results, s.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ class Results:
     def add(self, now: float, age: float) -> None:
         """Take a result of an age, s.  Raises :class:`ValueError` for a negative one."""
         if age < 0:
-            raise ValueError(f"a result is {age:.3f} s old: it is not of as many streams as its site says")
+            reason = "its statistics cover more streams than its site name implies"
+            raise ValueError(f"a result has a negative age ({age:.3f} s): {reason}")
         self.ages.append(age)
         if self.last:
             self.gap = max(self.gap, now - self.last)

@@ -2,8 +2,8 @@
 
 The note lists every filter that the session may hold, and names the owner: the store whose job reads through
 the session.  It is pending until the session is complete: a broker may save its memory while a session is
-being made, and come back with one that collects nothing.  The fence names the attempt that may read.  A
-deleted session leaves a tombstone in place of its fence, so that a returning copy does not recreate it.
+being made, and come back with one that collects nothing.  The fence names the attempt that may read.
+Deleting a session replaces its fence with a tombstone, which prevents a returning copy from recreating it.
 """
 
 from __future__ import annotations

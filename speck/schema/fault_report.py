@@ -160,7 +160,7 @@ def kind_of_value(value: object) -> str:
 class Suggestions:
     """Similar names, as long as the budget of comparisons lasts.
 
-    Names that differ in digits alone are not similar: they are others of a row, such as those of two sensors.
+    Names that differ only in their digits are not similar: they form a series, such as the topics of sensors.
     """
 
     def __init__(self, names: Iterable[str], budget: int = SUGGESTION_BUDGET) -> None:

@@ -43,8 +43,8 @@ def test_statistics_have_the_mean_time_of_their_streams() -> None:
     assert 3 <= _read(_statistics("*", 5, 2 * now - 6_000_000_000), streams=2)["p50"] < 60
 
 
-def test_statistics_of_more_streams_than_their_site_says_are_refused() -> None:
-    with pytest.raises(ValueError, match="is not of as many streams as its site says"):
+def test_statistics_of_more_streams_than_their_site_implies_are_refused() -> None:
+    with pytest.raises(ValueError, match="cover more streams than its site name implies"):
         _read(_statistics("A", 5, 2 * time.monotonic_ns()), streams=2)
 
 

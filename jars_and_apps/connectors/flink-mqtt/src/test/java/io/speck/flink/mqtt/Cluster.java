@@ -83,7 +83,8 @@ final class Cluster {
         Await.until("nothing queued", () -> gauge(job, "queued") == 0);
     }
 
-    private long gauge(JobID job, String name) {
+    /** The value of a gauge of a job's source, or the largest of several; -1 for none. */
+    long gauge(JobID job, String name) {
         return metrics.findMetrics(job, "." + name).values().stream().map(found -> ((Gauge<?>) found).getValue())
                 .mapToLong(found -> ((Number) found).longValue()).max().orElse(-1L);
     }
