@@ -86,7 +86,7 @@ def known_upgrade(directory: Path) -> str | None:
 
 def write_site_file(directory: Path, found: SiteFile) -> Path:
     """Write the description, whose pools and scaling are the coordinator's alone; returns its path."""
-    engines = tuple(replace(each, scale=None) for each in found.site.engines)
+    engines = tuple(replace(each, scale=None, hook=None) for each in found.site.engines)
     data = {"format": FORMAT, **encode(replace(found, site=replace(found.site, engines=engines)))}
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(directory / NAME, (json.dumps(data, indent=2) + "\n").encode())

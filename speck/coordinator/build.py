@@ -186,7 +186,13 @@ def build(
     )
     profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
     engine_plans = EnginePlans(deployments, pool, sampler, measures, clock)
-    pools = EnginePools(deployments, inventory, workers.cores_of, silent=partial(silent_engines, pool))
+    pools = EnginePools(
+        deployments,
+        inventory,
+        workers.cores_of,
+        silent=partial(silent_engines, pool),
+        startable=workers.startable_engines,
+    )
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
     planner = Planner(store, inventory, settings, pool, deployments, observer, sampler, code)
     changes = Changes(

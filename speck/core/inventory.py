@@ -143,12 +143,30 @@ class Predictor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """The workers of an engine, whose number SpecK sets between ``least`` and ``most``.
+class Hook:
+    """What starts and stops workers, or an engine of a pool.
 
-    Each has ``cores``, ``slots`` and ``memory`` (bytes).  One of three hooks starts and stops them: a
-    ``command`` (arguments, no shell), a ``url`` with a ``token``, or ``local``, the directory of the sites of
-    this machine.  ``idle`` is the time after which a worker without jobs may go, s.
+    One of a ``command`` (arguments, no shell), a ``url`` with a ``token``, and ``local``, the directory of
+    the sites of this machine.  ``idle`` is the time after which what has no jobs may be stopped, s.
+    """
+
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    token: Secret | None = None
+    local: str | None = None
+    idle: float = 60.0
+
+    @property
+    def names_stopped(self) -> bool:
+        """True if the hook receives the ids of the workers to stop."""
+        return not self.command or any("{stop}" in each for each in self.command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale(Hook):
+    """The workers of an engine, whose number SpecK sets between ``least`` and ``most`` by their hook.
+
+    Each has ``cores``, ``slots`` and ``memory`` (bytes).
     """
 
     least: int
@@ -156,17 +174,7 @@ class Scale:
     cores: float
     slots: int | None = None
     memory: int | None = None
-    command: tuple[str, ...] = ()
-    url: str | None = None
-    token: Secret | None = None
-    local: str | None = None
-    idle: float = 60.0
     predictor: Predictor = Predictor()
-
-    @property
-    def names_stopped(self) -> bool:
-        """True if the hook receives the ids of the workers to stop."""
-        return not self.command or any("{stop}" in each for each in self.command)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +185,8 @@ class Engine:
     that of one; ``None``: not given.  ``rest_port`` and ``ui_port`` are the ports of the REST server and of
     the web interface of an engine whose address has another port (Spark standalone).  ``scale`` has the
     workers of an engine whose workers come and go; ``None``: they are as they are.  ``pool`` is the name of
-    the engines of its site of which SpecK chooses one for each job; ``None``: it is in none.
+    the engines of its site of which SpecK chooses one for each job; ``None``: it is in none.  ``hook`` starts
+    and stops an engine of a pool; ``None``: it runs all the time.
     """
 
     spe_address: str
@@ -193,6 +202,7 @@ class Engine:
     price: float | None = None
     scale: Scale | None = None
     pool: str | None = None
+    hook: Hook | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from speck.core.inventory import Broker, Engine, Inventory, JobLogin, Link, Login, Site, Uplink
+from speck.core.inventory import Broker, Engine, Hook, Inventory, JobLogin, Link, Login, Site, Uplink
 from speck.core.placement import ANY
 from speck.errors import Fault, InvalidInput
 from speck.schema.address import BadAddress, canonical, redacted
@@ -57,11 +57,12 @@ _NESTED: Mapping[str, Callable[..., Any]] = {
     "broker_login": Login,
     "job_login": JobLogin,
     "scale": lambda **given: scale_of(given),
+    "hook": Hook,
 }
 _LOGINS = frozenset(("engine_login", "broker_login", "job_login"))
 # Of an entry from a site that joins: a login would have the server read a file or a variable of its own, and
-# ``scale`` run a command; labels decide which jobs the site gets.
-_OF_SERVER = _LOGINS | {"scale", "labels"}
+# ``scale`` and ``hook`` run a command; labels decide which jobs the site gets.
+_OF_SERVER = _LOGINS | {"scale", "hook", "labels"}
 _OF_WORKERS = ("slots", "memory", "cores")  # of the workers, where an engine scales
 
 
@@ -257,6 +258,7 @@ def _engines(fields: dict[str, Any], report: FaultReport) -> tuple[Engine, ...]:
         if "pool" in inline:
             report.add("pool", "is given without 'engines' (expected it at each engine of such a list)")
             del inline["pool"]
+            inline.pop("hook", None)
         return (_engine((), inline, report),)
     for name in inline:
         report.add(name, "is given beside 'engines' (expected it inside one of the engines)", shown="")
@@ -283,8 +285,8 @@ def _engine(
             report.add((*path, name), "is given beside 'scale' (expected it there, for each worker)")
         for below, predicate in scale_faults(engine, engine.scale, fields["scale"], report.sound):
             report.add((*path, "scale", *below), predicate, shown=None if below else "")
-    for name, predicate in pool_faults(engine, before):
-        report.add((*path, name), predicate, shown="" if name == "cores" else None)
+    for below, predicate in pool_faults(engine, before, report.sound):
+        report.add((*path, *below), predicate, shown="" if below[-1] in ("cores", "hook") else None)
     return engine
 
 

@@ -1,16 +1,16 @@
-"""``scale`` of an engine in the site inventory: the bounds of its workers, and their hook."""
+"""``scale`` and ``hook`` of an engine in the site inventory: the bounds of its workers, and their hook."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from marshmallow import ValidationError, fields
 
 from speck.binder import scheme_of
-from speck.core.inventory import Engine, Predictor, Scale
+from speck.core.inventory import Engine, Hook, Predictor, Scale
 from speck.core.units import BYTES, NUMBER, PER_SECOND, SECONDS
 from speck.schema.address import redacted
 from speck.schema.fault_report import kind_of_value
@@ -50,8 +50,9 @@ def _check_url(value: str) -> str | None:
 class Command(fields.List[Any]):
     """A program and its arguments, with placeholders; no shell reads them."""
 
-    def __init__(self, description: str) -> None:
-        example = ["/opt/speck/bin/worker", "{site}", "{count}", "{stop}"]
+    def __init__(self, description: str, example: list[str], count: str) -> None:
+        """``count`` is what the placeholder ``{count}`` stands for."""
+        self._count = count
         super().__init__(
             Text("an argument", check=lambda _: None),
             metadata={"description": description, "example": example},
@@ -68,7 +69,7 @@ class Command(fields.List[Any]):
             known = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS)
             raise ValidationError(f"has the unknown placeholder {{{unknown[0]}}} (expected some of {known})")
         if "count" not in used:
-            raise ValidationError("has no {count} (expected it as an argument: the number of workers)")
+            raise ValidationError(f"has no {{count}} (expected it as an argument: {self._count})")
         return tuple(found)
 
 
@@ -98,7 +99,22 @@ class PredictorSchema(StrictSchema):
     pause = Quantity("time between two predictions; 5 s", SECONDS, bounds=(1, 3600))
 
 
-class ScaleSchema(StrictSchema):
+class HookSchema(StrictSchema):
+    """The hook that starts and stops an engine of a pool."""
+
+    command = Command(
+        "program that starts the engine with the address `{engine}` (`{count}` is 1), or stops it (0)",
+        ["/opt/speck/bin/engine", "{engine}", "{count}"],
+        "1 to start the engine, 0 to stop it",
+    )
+    url = Text(
+        "the same by PUT, with `workers`, 1 or 0, as JSON", check=_check_url, example="https://10.0.0.4/e"
+    )
+    token = SecretReference("reference to the bearer token for `url`")
+    idle = Quantity("time after which an engine without jobs may go; 60 s", SECONDS, bounds=(1, 86_400))
+
+
+class ScaleSchema(HookSchema):
     """The workers of an engine, whose number follows its jobs, and the hook that starts and stops them."""
 
     cores = Quantity(
@@ -111,12 +127,13 @@ class ScaleSchema(StrictSchema):
     slots = WholeNumber("tasks that a worker runs; by default as it reports", at_most=1_000_000, example=8)
     memory = Quantity("of a worker; bytes, or with a unit", BYTES, int)
     command = Command(
-        "program that sets the number of workers to `{count}`; `{stop}` are the ids of those to be stopped"
+        "program that sets the number of workers to `{count}`; `{stop}` are the ids of those to be stopped",
+        ["/opt/speck/bin/worker", "{site}", "{count}", "{stop}"],
+        "the number of workers",
     )
     url = Text(
         "the same by PUT, with `workers` and `stop` as JSON", check=_check_url, example="https://10.0.0.4/w"
     )
-    token = SecretReference("reference to the bearer token for `url`")
     local = Switch("true: workers of a site of this machine, of `speck local up`")
     idle = Quantity("time after which a worker without jobs may go; 60 s", SECONDS, bounds=(1, 86_400))
     predictor = fields.Nested(PredictorSchema)
@@ -143,6 +160,21 @@ def scale_of(given: Mapping[str, Any]) -> Scale:
     return Scale(**{"most": 0, "cores": 1.0} | values, local=local, predictor=predictor)
 
 
+def hook_faults(hook: Hook, kinds: Sequence[str], missing: str, complete: bool) -> Iterator[ScaleFault]:
+    """The faults of a hook, which is called in one of these ways; ``missing`` says that it has none of them.
+
+    ``complete`` as of :func:`scale_faults`.
+    """
+    found = [name for name in kinds if getattr(hook, name)]
+    expected = f"expected one of {', '.join(kinds[:-1])} and {kinds[-1]}"
+    if not found and complete:
+        yield (), f"{missing} ({expected})"
+    if len(found) > 1:
+        yield (found[1],), f"is given beside {found[0]} ({expected})"
+    if hook.token is not None and hook.url is None:
+        yield ("token",), "has no effect without url (expected both)"
+
+
 def scale_faults(
     engine: Engine, scale: Scale, given: Mapping[str, Any], complete: bool
 ) -> Iterator[ScaleFault]:
@@ -150,17 +182,11 @@ def scale_faults(
 
     ``given`` are the valid fields of ``scale``; ``complete`` is true if no field is invalid by itself.
     """
-    hooks = [name for name in _HOOKS if getattr(scale, name)]
-    if not hooks and complete:
-        yield (), "has no hook (expected one of command, url and local)"
-    if len(hooks) > 1:
-        yield (hooks[1],), f"is given beside {hooks[0]} (expected one of command, url and local)"
+    yield from hook_faults(scale, _HOOKS, "has no hook", complete)
     if {"least", "most"} <= given.keys() and scale.least > scale.most:
         yield ("min",), f"is more than max, {scale.most} (expected min to be max or less)"
     if "most" in given and not scale.most:
         yield ("max",), "allows no worker (expected 1 or more)"
-    if scale.token is not None and scale.url is None:
-        yield ("token",), "has no effect without url (expected both)"
     if scale.predictor.rise > scale.predictor.steep:
         yield ("predictor", "rise"), f"is more than steep, {scale.predictor.steep:g}/s (expected less)"
     if scheme_of(engine.spe_address) == "sc":

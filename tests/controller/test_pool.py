@@ -95,11 +95,11 @@ def test_an_engine_that_was_started_anew_counts_from_there() -> None:
 def test_a_silent_engine_is_named_with_its_reason() -> None:
     found = pool()
     run(found, 0, 4, 0.1, free=True)
-    found.fail(SECOND, "cannot be reached")
+    found.fail(SECOND, "cannot be reached", 5.0)
     data = found.data(10.0)
     assert (data["state"], data["present"]) == ("short", 1)
     assert data["message"] == f"{SECOND}: cannot be reached"
-    found.fail(FIRST, "cannot be reached")
+    found.fail(FIRST, "cannot be reached", 5.0)
     assert found.data(10.0)["state"] == "silent"
 
 

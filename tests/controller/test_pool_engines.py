@@ -1,8 +1,11 @@
-"""A pool of two real Flink clusters: each gets the jobs that were chosen for it, and keeps them."""
+"""Pools of two real Flink clusters: each gets the jobs that were chosen for it, and keeps them."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,13 +13,14 @@ import requests
 
 from speck.binder import installed
 from speck.coordinator import Services, build
-from speck.core.inventory import Engine, Inventory, Site
+from speck.core.inventory import Engine, Hook, Inventory, Site
 from speck.core.job import POOLED, Composition, Job
 from speck.core.settings import Settings
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.servers.flink import FlinkServer
+from testbed.servers.http import Handler, http_server
 from testbed.servers.mosquitto import MosquittoServer
 from tests.support.trials import trial
 
@@ -37,6 +41,28 @@ def apply(services: Services, jobs: list[Job]) -> None:
         services.coordinator, Composition("pooled", {each.job_name: each for each in jobs})
     )
     assert operation.wait(PATIENCE)
+
+
+def pooled(engine: str, broker: str, jar: Path) -> list[Job]:
+    """Three jobs, for two engines."""
+    return [
+        Job(
+            job_name=f"pooled-{number}",
+            spe_address=engine,
+            placed=POOLED,
+            site="A",
+            source_broker=broker,
+            source_topic=f"in/{number}",
+            sink_broker=broker,
+            sink_topic=f"out/{number}",
+            entry_class="streets.Burning",
+            job_path=str(jar),
+            engine="flink",
+            arguments={"micros": 10},
+            code_hash=hashlib.sha256(jar.read_bytes()).hexdigest(),
+        )
+        for number in range(3)
+    ]
 
 
 @trial("tests/placement/test_pools.py")
@@ -62,24 +88,7 @@ def test_jobs_fill_one_engine_after_the_other(
         site = Site(name="A", engines=engines, broker_address=mosquitto.address)
         settings = Settings(roots=(flink_jobs.parent,), period=1, adapt=0)
         services = build(store, installed(), Inventory({"A": site}), settings)
-        jobs = [
-            Job(
-                job_name=f"pooled-{number}",
-                spe_address=flink_server.address,
-                placed=POOLED,
-                site="A",
-                source_broker=mosquitto.address,
-                source_topic=f"in/{number}",
-                sink_broker=mosquitto.address,
-                sink_topic=f"out/{number}",
-                entry_class="streets.Burning",
-                job_path=str(flink_jobs),
-                engine="flink",
-                arguments={"micros": 10},
-                code_hash=hashlib.sha256(flink_jobs.read_bytes()).hexdigest(),
-            )
-            for number in range(3)
-        ]
+        jobs = pooled(servers[0].address, mosquitto.address, flink_jobs)
         services.coordinator.start()
         try:
             apply(services, jobs)
@@ -108,3 +117,68 @@ def test_jobs_fill_one_engine_after_the_other(
         finally:
             assert user.delete_composition(services.coordinator, "pooled").wait(PATIENCE)
             services.coordinator.close()
+
+
+@trial("tests/coordinator/test_pool_hooks.py")
+def test_the_second_engine_runs_while_jobs_need_it(
+    flink_server: FlinkServer, mosquitto: MosquittoServer, flink_jobs: Path, tmp_path: Path
+) -> None:
+    second = FlinkServer(tmp_path / "second", heap="192m", slots=SLOTS)
+    asked = list[int]()
+
+    class Answers(Handler):
+        def do_PUT(self) -> None:  # noqa: N802 - the name of the base class
+            count = json.loads(self.body())["workers"]
+            asked.append(count)
+            if count:
+                second.start()
+            else:
+                second.kill()
+            self.answer(200, b"")
+
+    with http_server(Answers) as port, Store(tmp_path / "store") as store, closing_engine(second):
+        hook = Hook(url=f"http://127.0.0.1:{port}/engine", idle=3.0)
+        engines = tuple(
+            Engine(
+                spe_address=each.address,
+                savepoint_dir=str(each.cluster.savepoints),
+                cores=1.0,
+                slots=SLOTS,
+                pool="small",
+                hook=hook if each is second else None,
+            )
+            for each in (flink_server, second)
+        )
+        site = Site(name="A", engines=engines, broker_address=mosquitto.address)
+        settings = Settings(roots=(flink_jobs.parent,), period=1, adapt=0)
+        services = build(store, installed(), Inventory({"A": site}), settings)
+        jobs = pooled(flink_server.address, mosquitto.address, flink_jobs)
+        services.coordinator.start()
+        try:
+            user.apply(services.coordinator, Composition("pooled", {each.job_name: each for each in jobs}))
+            eventually(
+                lambda: {each["state"] for each in services.queries.jobs()},
+                lambda states: states == {"running"},
+                PATIENCE,
+            )
+            assert running(second) == 1
+            last = next(
+                each for each in services.queries.jobs() if each["job"]["spe_address"] == second.address
+            )
+            assert last["job_name"] == "pooled-2"
+            apply(services, [])  # with a job at the first, the second would be the spare one
+            eventually(lambda: services.sites.workers("A")[0]["present"], lambda count: count == 1, PATIENCE)
+            assert asked == [1, 0]
+            assert [each["stopped"] for each in services.sites.workers("A")[0]["workers"]] == [False, True]
+        finally:
+            assert user.delete_composition(services.coordinator, "pooled").wait(PATIENCE)
+            services.coordinator.close()
+
+
+@contextmanager
+def closing_engine(server: FlinkServer) -> Iterator[None]:
+    """End an engine that may run when the block ends."""
+    try:
+        yield
+    finally:
+        server.kill()

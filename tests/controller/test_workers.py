@@ -20,7 +20,8 @@ import pytest
 from binders.flink.healthcheck import checkup_of
 from binders.flink.rest.overviews import Overview
 from speck.controller.workers import WorkerController, WorkerGroup
-from speck.controller.workers.group import ARRIVAL, JobLoad
+from speck.controller.workers.group import JobLoad
+from speck.controller.workers.hooked import ARRIVAL
 from speck.controller.workers.hooks import HookCall, WorkerRequest, command_of, is_nameable
 from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Scale, Secret, Site
@@ -625,7 +626,7 @@ def test_a_worker_that_is_killed_comes_back(bench: Bench, hook: Hook) -> None:
 
 def test_a_hook_that_hangs_delays_no_round(bench: Bench) -> None:
     found = bench.controller.groups[ENGINE]
-    found.scale = of_command("/bin/sleep", "600")
+    found.hook = of_command("/bin/sleep", "600")
     bench.apply(*two_readers(2))
     begun = time.monotonic()
     for _ in range(20):

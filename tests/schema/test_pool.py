@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.core.inventory import Inventory
+from speck.core.inventory import Hook, Inventory
 from speck.core.job import Job
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_composition
@@ -67,6 +67,41 @@ def test_faults(engines: str, fault: str) -> None:
     (found,) = error.value.faults
     assert fault in found.message
     assert found.line == 1
+
+
+HOOKED = f"{{spe_address: '{FIRST}', pool: small, cores: 1, hook: %s}}"
+
+
+def test_the_hook_of_an_engine() -> None:
+    known = inventory(HOOKED % "{command: [/bin/engine, '{engine}', '{count}'], idle: 5 min}")
+    (engine,) = known.sites["A"].engines
+    assert engine.hook == Hook(command=("/bin/engine", "{engine}", "{count}"), idle=300.0)
+
+
+@pytest.mark.parametrize(
+    ("engines", "fault"),
+    [
+        (HOOKED % "{idle: 1 min}", "hook has no command and no url (expected one of command and url)"),
+        (
+            HOOKED % "{url: 'http://10.0.0.9/', command: [a, '{count}']}",
+            "url 'http://10.0.0.9/' is given beside command (expected one of command and url)",
+        ),
+        (HOOKED % "{command: [/bin/engine]}", "has no {count} (expected it as an argument: 1 to start the"),
+        (HOOKED % "{command: [a, '{count}'], token: '${T}'}", "has no effect without url (expected both)"),
+        (HOOKED % "{command: [a, '{count}'], idle: 0 s}", "idle '0 s' is"),
+        (HOOKED % "{command: [a, '{count}'], local: true}", "local"),
+        (
+            f"{{spe_address: '{FIRST}', hook: {{command: [a, '{{count}}']}}}}",
+            "hook is given without 'pool' (expected it at an engine of a pool; workers have 'scale')",
+        ),
+    ],
+)
+def test_faults_of_the_hook(engines: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("T", "sesame")
+    with pytest.raises(InvalidInput) as error:
+        inventory(engines)
+    (found,) = error.value.faults
+    assert fault in found.message
 
 
 def test_a_site_with_one_engine_has_no_pool() -> None:

@@ -278,7 +278,8 @@ def _site_rows(sites: Iterable[Data]) -> Iterator[Sequence[Any]]:
         agent = _agent_text(site.get("agent"))
         for role, server in [*(("engine", each) for each in site["engines"]), ("broker", site["broker"])]:
             says = "; ".join(filter(None, [server["error"], *server.get("warnings", [])]))
-            yield site["name"], agent, role, server["address"], "yes" if server["reached"] else "no", says
+            reached = "yes" if server["reached"] else "stopped" if server.get("stopped") else "no"
+            yield site["name"], agent, role, server["address"], reached, says
 
 
 def abandoned_table(abandoned: Iterable[Data]) -> Table:

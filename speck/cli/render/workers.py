@@ -40,5 +40,5 @@ def _worker(site: str, worker: Data) -> tuple[Any, ...]:
     memory = None if worker["memory"] is None else size(worker["memory"])
     since = None if worker["free_for"] is None else span(worker["free_for"])
     cores = None if worker["cores"] is None else f"{worker['cores']:g}"
-    state = "free" if worker["free"] else "busy"
+    state = "stopped" if worker.get("stopped") else "free" if worker["free"] else "busy"
     return (site, worker["id"], state, since, used, cores, busy, memory)

@@ -1,11 +1,11 @@
 """The controller of workers: asks the engines for their workers, packs the jobs, and calls the hooks.
 
-Of the engines of pools it measures the jobs, and calls no hook.
+Of the engines of pools it measures the jobs; those with a hook are started and stopped as workers are.
 
 A loop of its own beside the reconciler, with a thread for each engine at most and one for each hook: an
 engine that is silent, or a hook that hangs, delays nothing else.  It starts, stops and moves no job: one that
 has no room waits for its engine as ever, and starts when a worker has come.  While workers of an engine are
-stopped no job is started there, since the engine might choose one of them.
+stopped no job is started there, since the engine might choose one of them; nor at an engine that is stopped.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from speck.binder import ENGINE_OF_SCHEME, Capability, EngineBinder, scheme_of
 from speck.binder.asking import CLOSING, begin
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff, exponential
-from speck.controller.workers.group import DEPARTURE, JobLoad, WorkerGroup
+from speck.controller.workers.group import JobLoad, WorkerGroup
+from speck.controller.workers.hooked import DEPARTURE, Hooked, Note
 from speck.controller.workers.hooks import BOUND, HookCall, WorkerRequest
 from speck.controller.workers.pool import EnginePool
+from speck.controller.workers.pool_engine import PoolEngine
 from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.lifecycle import EventKind
 from speck.core.profile import event_loop_cores
 from speck.core.runtime import Worker
 from speck.errors import SpeckError, one_line
@@ -46,8 +47,6 @@ _log = logging.getLogger(__name__)
 
 PERIOD = 2.0  # s between two rounds
 MEASURING = 10.0  # s between two readings of the jobs' loads
-
-Note = tuple[EventKind, str]
 
 
 @dataclass
@@ -81,7 +80,7 @@ class WorkerController:
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
         self.loop = Loop("workers", "a round of the workers", self._timed_round)
-        self.pools = [EnginePool(each) for each in self.inventory.pools]
+        self.pools = [EnginePool(each, self.delay) for each in self.inventory.pools]
         for site in self.inventory.sites.values():
             for engine in site.engines:
                 if engine.scale is not None:
@@ -101,7 +100,7 @@ class WorkerController:
         wait(self._reconciling.values(), CLOSING)
         for call in list(self._calls.values()):
             call.cancel()
-        for address in self.groups:
+        for address in self._calls.keys() | self.groups.keys():
             self.pool.resume(address)
 
     def _timed_round(self) -> float:
@@ -122,16 +121,21 @@ class WorkerController:
                     partial(self._reconcile, group, jobs, generations), "scale"
                 )
         for pool in self.pools:
-            self._observe_pool(pool, loads)
+            self._observe_pool(pool, loads, generations)
 
-    def _observe_pool(self, pool: EnginePool, loads: Sequence[JobLoad]) -> None:
+    def _observe_pool(
+        self, pool: EnginePool, loads: Sequence[JobLoad], generations: Mapping[str, int]
+    ) -> None:
         addresses = {each.spe_address for each in pool.pool.engines}
         with self._lock:
             pool.learn(each for each in loads if each.job.spe_address in addresses)
+            pool.decide()
         for address in addresses:
             before = self._reconciling.get(address)
             if before is None or before.done():
-                self._reconciling[address] = begin(partial(self._observe, pool, address), "scale")
+                self._reconciling[address] = begin(
+                    partial(self._observe, pool, address, generations), "scale"
+                )
 
     def await_rounds(self) -> None:
         """Wait for the engines that are at work."""
@@ -151,18 +155,32 @@ class WorkerController:
             Worker(id=address, free=free, slots=room.slots, slots_free=room.slots_free, memory=room.memory)
         ]
 
-    def _observe(self, pool: EnginePool, address: str) -> None:
+    def _observe(self, pool: EnginePool, address: str, generations: Mapping[str, int]) -> None:
         try:
             workers = self._workers_at(address)
             with self._lock:
                 pool.observe(address, workers, self.steady())
         except SpeckError as error:
             with self._lock:
-                pool.fail(address, one_line(error))
+                pool.fail(address, one_line(error), self.steady())
         except Exception as error:
             _log.exception("the workers of %s could not be listed", address)
             with self._lock:
-                pool.fail(address, f"internal error: {error!r}")
+                pool.fail(address, f"internal error: {error!r}", self.steady())
+        if (engine := pool.hooked.get(address)) is not None:
+            self._switch(engine, generations)
+
+    def _switch(self, engine: PoolEngine, generations: Mapping[str, int]) -> None:
+        """Start or stop an engine of a pool by its hook, if that is due."""
+        try:
+            with self._lock:
+                self._report(self._follow_hook(engine))
+                self._act(engine, generations)
+        except Exception:
+            _log.exception("the hook of %s could not be called", engine.address)
+        finally:
+            if not engine.is_stopping(self.steady()):
+                self.pool.resume(engine.address)
 
     def _reconcile(
         self, group: WorkerGroup, loads: Sequence[JobLoad], generations: Mapping[str, int]
@@ -187,7 +205,7 @@ class WorkerController:
             if not group.is_stopping(self.steady()):
                 self.pool.resume(group.address)
 
-    def _follow_hook(self, group: WorkerGroup) -> list[Note]:
+    def _follow_hook(self, group: Hooked) -> list[Note]:
         now, call, notes = self.steady(), self._calls.get(group.address), list[Note | None]()
         if call is not None and call.is_done():
             del self._calls[group.address]
@@ -197,9 +215,13 @@ class WorkerController:
         return [each for each in notes if each is not None]
 
     def _decide(self, group: WorkerGroup, loads: Sequence[JobLoad], generations: Mapping[str, int]) -> None:
-        now = self.steady()
         group.learn(loads)
         group.decide(loads)
+        self._act(group, generations)
+
+    def _act(self, group: Hooked, generations: Mapping[str, int]) -> None:
+        """Call the hook, if a request is due."""
+        now = self.steady()
         ended = group.note_state(now)
         if ended is not None:
             self._report([ended])
@@ -211,24 +233,25 @@ class WorkerController:
             return
         with self.operations.frozen():
             # A job may have been placed on a worker since it was seen as free.
-            if self._is_undisturbed(group.address, generations):
+            if self._is_undisturbed(group, generations):
                 # Longer than the hook and the departure of the workers take, in case no round follows.
                 longest = 2 * self.bound + DEPARTURE
                 self.pool.pause(_engine_of(group.address), group.address, longest)
                 self._send(group, request, now)
 
-    def _is_undisturbed(self, address: str, generations: Mapping[str, int]) -> bool:
+    def _is_undisturbed(self, group: Hooked, generations: Mapping[str, int]) -> bool:
         """True if nothing was at work on the compositions of an engine since they had these generations."""
-        using = (
+        using = [
             snapshot.head.name
             for snapshot in self.deployments.snapshots()
-            if address in {job.spe_address for job in snapshot.desired.values()} | snapshot.addresses()
-        )
-        return all(self.operations.is_idle_since(each, generations.get(each, 0)) for each in using)
+            if group.address in {job.spe_address for job in snapshot.desired.values()} | snapshot.addresses()
+        ]
+        idle = all(self.operations.is_idle_since(each, generations.get(each, 0)) for each in using)
+        return idle and group.may_stop(using)
 
-    def _send(self, group: WorkerGroup, request: WorkerRequest, now: float) -> None:
+    def _send(self, group: Hooked, request: WorkerRequest, now: float) -> None:
         note = group.send(request, now)
-        call = self._calls[group.address] = HookCall(group.scale, request, self.bound)
+        call = self._calls[group.address] = HookCall(group.hook, request, self.bound)
         # The intent is in the audit log before the effect.
         self._report([note] if note is not None else [])
         call.start()
@@ -290,6 +313,16 @@ class WorkerController:
         found: list[WorkerGroup | EnginePool] = [*self.groups.values(), *self.pools]
         with self._lock:
             return [each.data(now, offset) for each in found if site in (None, each.site)]
+
+    def stopped_engines(self) -> set[str]:
+        """The engines of pools that were stopped, as no job needs them."""
+        with self._lock:
+            return {at for each in self.pools for at, engine in each.hooked.items() if engine.is_stopped}
+
+    def startable_engines(self) -> set[str]:
+        """The engines of pools that are started as soon as they have a job."""
+        with self._lock:
+            return {at for each in self.pools for at, engine in each.hooked.items() if engine.can_start}
 
     def cores_of(self, job: Job) -> float | None:
         """The measured cores of an instance of a job in a pool; ``None``: not measured, or in no pool."""

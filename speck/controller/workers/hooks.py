@@ -1,7 +1,7 @@
-"""The hooks that start and stop workers: a command, a URL, or the local sites of this machine.
+"""The hooks that start and stop workers, or engines: a command, a URL, or the local sites of this machine.
 
-A hook runs in a thread of its own and within :data:`BOUND`.  It is given the desired number of workers, so
-that calling it twice changes nothing.
+A hook runs in a thread of its own and within :data:`BOUND`.  It is given the desired number of workers (of an
+engine that itself is started and stopped: 1 or 0), so that calling it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from http import HTTPStatus
 from typing import IO
 
 from speck.binder.bounded_http import FAILURE, LATE, NEVER_SENT, HttpClient
-from speck.core.inventory import Scale
+from speck.core.inventory import Hook
 from speck.errors import SecretUnavailable
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class WorkerRequest:
 class HookCall:
     """One call of a hook.  ``bound`` is the time that it may take, s; ``fault`` is empty if it succeeded."""
 
-    scale: Scale
+    hook: Hook
     request: WorkerRequest
     bound: float = BOUND
     fault: str = field(default="", init=False)
@@ -72,12 +72,12 @@ class HookCall:
     def cancel(self) -> None:
         """End a command that runs, with its process group, and wait for that."""
         self._cancelled.set()
-        if self.scale.url is None:
+        if self.hook.url is None:
             self._done.wait(2 * _GRACE)
 
     def _run(self) -> None:
         try:
-            fault = self._call_url(self.scale.url) if self.scale.url else self._call_command()
+            fault = self._call_url(self.hook.url) if self.hook.url else self._call_command()
         except Exception as error:  # the group waits for the end of its hook, whatever that is
             _log.exception("a hook of workers failed")
             fault = f"internal error: {error!r}"
@@ -91,7 +91,7 @@ class HookCall:
     # --- a URL
 
     def _call_url(self, url: str) -> str:
-        request, token = self.request, self.scale.token
+        request, token = self.request, self.hook.token
         body = {
             "site": request.site,
             "engine": request.engine,
@@ -127,7 +127,7 @@ class HookCall:
         with tempfile.TemporaryFile() as output:
             try:
                 process = subprocess.Popen(
-                    command_of(self.scale, self.request),
+                    command_of(self.hook, self.request),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -163,11 +163,11 @@ def is_nameable(worker: str) -> bool:
     return _NAMEABLE.match(worker) is not None
 
 
-def command_of(scale: Scale, request: WorkerRequest) -> list[str]:
+def command_of(hook: Hook, request: WorkerRequest) -> list[str]:
     """The command line of a hook, its placeholders filled in."""
-    if scale.local is not None:
+    if hook.local is not None:
         stop = (part for each in request.stop for part in ("--stop", each))
-        place = ("--directory", scale.local, "--engine", request.engine)
+        place = ("--directory", hook.local, "--engine", request.engine)
         local = (sys.executable, "-m", "speck.cli", "local", "workers", request.site, str(request.count))
         return [*local, *place, "--no-wait", *stop]
     values = {
@@ -176,7 +176,7 @@ def command_of(scale: Scale, request: WorkerRequest) -> list[str]:
         "{count}": str(request.count),
         "{stop}": ",".join(request.stop),
     }
-    return [_filled(each, values) for each in scale.command]
+    return [_filled(each, values) for each in hook.command]
 
 
 def _filled(argument: str, values: Mapping[str, str]) -> str:

@@ -6,16 +6,18 @@ No calls and no clock of its own, as :mod:`speck.controller.workers.group`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any, TypeVar
 
+from speck.controller.backoff import Backoff, exponential
 from speck.controller.workers.group import JobLoad, code_of
+from speck.controller.workers.pool_engine import Needed, PoolEngine
 from speck.core.inventory import Pool
 from speck.core.job import Job
 from speck.core.runtime import Worker
-from speck.placement.packing import Average
+from speck.placement.packing import Average, spare_workers
 from speck.placement.pools import Filled, filled, instances
 
 MOST_CODES = 1000  # of which the cores are kept: those measured last
@@ -42,10 +44,12 @@ class _Seen:
 
 @dataclass
 class EnginePool:
-    """One pool.  Times are Unix time, s."""
+    """One pool.  Times are Unix time, s; ``delay`` is the time to wait after so many failed calls, s."""
 
     pool: Pool
+    delay: Callable[[int], float] = exponential
     engines: list[Filled] = field(default_factory=list)
+    hooked: dict[str, PoolEngine] = field(default_factory=dict, init=False)  # those with a hook
     _cores: dict[str, Average] = field(default_factory=dict)  # of an instance, by code
     _measured: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, _Seen] = field(default_factory=dict)
@@ -59,6 +63,10 @@ class EnginePool:
     def __post_init__(self) -> None:
         self._seen = {each.spe_address: _Seen() for each in self.pool.engines}
         self.engines = filled(self.pool, (), self.cores_of)
+        for each in self.pool.engines:
+            if each.hook is not None:
+                backoff = Backoff(self.delay)
+                self.hooked[each.spe_address] = PoolEngine(self.site, each, each.hook, backoff)
 
     def has(self, address: str) -> bool:
         """True if the engine with this address is in the pool."""
@@ -84,6 +92,8 @@ class EnginePool:
                 seen.last = (seen.processor - before.processor) / seconds
         self._average(seen, before)
         self._seen[address] = seen
+        if address in self.hooked:
+            self.hooked[address].answered(seen.free_since is not None, now)
 
     def _average(self, seen: _Seen, before: _Seen) -> None:
         """Take the last reading into the averages with and without jobs."""
@@ -96,9 +106,11 @@ class EnginePool:
             # The first reading of a free engine is of the jobs that it had.
             seen.idle, seen.busy = _with(seen.idle, seen.last), None
 
-    def fail(self, address: str, reason: str) -> None:
+    def fail(self, address: str, reason: str, now: float) -> None:
         """Note that an engine does not answer."""
         self._seen[address].silent = reason
+        if address in self.hooked:
+            self.hooked[address].unanswered(now)
 
     def learn(self, loads: Iterable[JobLoad]) -> None:
         """Take new measurements into the averages of code, and the jobs at each engine."""
@@ -157,36 +169,75 @@ class EnginePool:
         average = self._cores.get(code_of(job))
         return None if average is None else average.value
 
+    # --- decisions
+
+    def decide(self) -> None:
+        """Decide which engines with a hook are needed: those with jobs, and spare ones, at least one in all.
+
+        Spare are first those that run anyway, so that none is started for another one.
+        """
+        used = {each.engine.spe_address for each in self.engines if each.jobs}
+        count = max(spare_workers(len(used)), 0 if used else 1)
+        free = [each.engine.spe_address for each in self.engines if not each.jobs]
+        free.sort(key=lambda address: (address in self.hooked, not self._answers(address)))
+        spare = set(free[:count])
+        reason = f"{len(used)} of {len(self.engines)} engines have jobs, and {len(spare)} spare"
+        for address, engine in self.hooked.items():
+            engine.needed = Needed(int(address in used | spare), reason)
+
+    def _answers(self, address: str) -> bool:
+        seen = self._seen[address]
+        return seen.at is not None and not seen.silent
+
     # --- plain data
 
     def data(self, now: float, offset: float = 0.0) -> dict[str, Any]:
         """The pool as plain data, in the form of :meth:`WorkerGroup.data`; its workers are the engines."""
         used = [each for each in self.engines if each.jobs]
-        answering = [each for each in self._seen.values() if each.at is not None and not each.silent]
-        silent = {address: each.silent for address, each in self._seen.items() if each.silent}
+        answering = [self._seen[address] for address in self._seen if self._answers(address)]
+        wanted = [address for address in self._seen if self._is_wanted(address)]
+        silent = {address: self._seen[address].silent for address in wanted if self._seen[address].silent}
         number, count = sum(each.slots for each in used), len(self.engines)
         reason = f"{number} instances fill {len(used)} of {count} engines"
-        faults = "; ".join(f"{address}: {why}" for address, why in silent.items())
+        hooks = {address: each.fault for address, each in self.hooked.items() if each.fault}
+        faults = "; ".join(f"{address}: {why}" for address, why in (silent | hooks).items())
+        due = [each.backoff.next_try(address) for address, each in self.hooked.items() if each.fault]
         return {
             "site": self.site,
             "engine": f"pool {self.pool.name}",
-            "least": count,
+            "least": max(1, count - len(self.hooked)),
             "most": count,
             "cores": sum(each.engine.cores or 1.0 for each in self.engines) / count,
             "slots": self.engines[0].engine.slots,
             "present": len(answering),
-            "desired": count,
+            "desired": len(wanted),
             "bins": len(used),
-            "spare": count - len(used),
+            "spare": len(wanted) - len(used),
             "instances": number,
             "predicted": 0,
-            "state": "idle" if len(answering) == count else "short" if answering else "silent",
+            "state": self._state(sum(map(self._answers, wanted)), len(wanted)),
             "message": faults or reason,
-            "next_try": None,
+            "next_try": min((at + offset for at in due if at is not None), default=None),
             "observed_at": max((each.at + offset for each in answering if each.at is not None), default=None),
             "workers": [self._engine_data(index, each, now) for index, each in enumerate(self.engines)],
             "filled": [each.load for each in used],
         }
+
+    def _is_wanted(self, address: str) -> bool:
+        """True for an engine that is to run."""
+        hooked = self.hooked.get(address)
+        return hooked is None or hooked.needed is None or hooked.needed.count > 0
+
+    def _state(self, present: int, wanted: int) -> str:
+        if any(each.fault for each in self.hooked.values()):
+            return "failed"
+        if any(each.sent is not None for each in self.hooked.values()):
+            return "scaling"
+        return "idle" if present == wanted else "short" if present else "silent"
+
+    def _is_stopped(self, address: str) -> bool:
+        hooked = self.hooked.get(address)
+        return hooked is not None and hooked.is_stopped
 
     def _engine_data(self, index: int, each: Filled, now: float) -> dict[str, Any]:
         seen = self._seen[each.engine.spe_address]
@@ -195,6 +246,7 @@ class EnginePool:
             "id": each.engine.spe_address,
             "index": index,
             "free": not each.jobs,
+            "stopped": self._is_stopped(each.engine.spe_address),
             "free_for": None if each.jobs or since is None else max(0.0, now - since),
             "cores": each.engine.cores,
             "busy_cores": seen.last,

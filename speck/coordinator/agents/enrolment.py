@@ -293,7 +293,7 @@ class Enrolment:
         for listener in self.on_changed:
             listener(inventory.addresses_at(code.site))
         site = inventory.sites[code.site]
-        engines = tuple(replace(each, scale=None) for each in site.engines)
+        engines = tuple(replace(each, scale=None, hook=None) for each in site.engines)
         return Joined(token=token, site=replace(site, engines=engines))
 
     def _usable(self, code: JoinCode, now: float) -> CodeRecord:

@@ -30,8 +30,8 @@ class EnginePools:
     """Chooses engines of pools for the jobs of a composition; nothing is changed in here.
 
     ``cores`` gives the measured cores of an instance of a job, ``fit`` is the rule of the packing.
-    ``silent`` asks engines by their addresses now, and gives those that do not answer.  Safe to use from
-    several threads.
+    ``silent`` asks engines by their addresses now, and gives those that do not answer; ``startable`` are
+    those that are started as soon as they have a job.  Safe to use from several threads.
     """
 
     deployments: Deployments
@@ -39,6 +39,7 @@ class EnginePools:
     cores: Cores = _unmeasured
     fit: Fit = loose_fit
     silent: Callable[[Collection[str]], Set[str]] = _all_answer
+    startable: Callable[[], Set[str]] = frozenset
     _choices: Choices = field(default_factory=Choices, init=False)
     _choosing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -47,7 +48,8 @@ class EnginePools:
 
         A job that has an engine of the pool already keeps it; new ones follow in the order of the
         composition.  An engine that does not answer gets no new job, and one that was given to it and has
-        never begun gets another, unless no engine of the pool answers.  With ``reserve``, the engines count
+        never begun gets another, unless no engine of the pool answers.  One that is started for it comes
+        after all that run.  With ``reserve``, the engines count
         for other compositions until :meth:`release`.
         """
         asked = {name: pool for name, job in composition.jobs.items() if (pool := self._pool(job))}
@@ -107,10 +109,12 @@ class EnginePools:
     def _chosen(self, composition: Composition, asked: Mapping[str, Pool], silent: Set[str]) -> Composition:
         elsewhere, own, begun = self._present(composition)
         jobs = dict(composition.jobs)
+        started = silent & self.startable() if silent else silent
+        dead = silent - started
         for pool in dict.fromkeys(asked.values()):
             names = [name for name, each in asked.items() if each is pool]
             there = {name: own[name] for name in names if _has(pool, own.get(name))}
-            retained = {name: at for name, at in there.items() if name in begun or at not in silent}
+            retained = {name: at for name, at in there.items() if name in begun or at not in dead}
             jobs |= {name: replace(jobs[name], spe_address=address) for name, address in retained.items()}
             # Those that name an engine of the pool themselves have it before the others choose.
             present = [
@@ -118,8 +122,9 @@ class EnginePools:
                 *(job for name, job in jobs.items() if name not in asked or name in retained),
             ]
             new = [jobs[name] for name in names if name not in retained]
-            answering = [each for each in pool.engines if each.spe_address not in silent]
-            usable = replace(pool, engines=tuple(answering)) if answering else pool
+            able = [each for each in pool.engines if each.spe_address not in dead]
+            able.sort(key=lambda each: each.spe_address in started)
+            usable = replace(pool, engines=tuple(able)) if able else pool
             chosen = choose_engines(usable, present, new, self.cores, self.fit)
             jobs |= {name: replace(jobs[name], spe_address=address) for name, address in chosen.items()}
         return replace(composition, jobs=jobs)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from speck.binder.asking import ask
@@ -13,6 +13,7 @@ from speck.controller.workers import WorkerController
 from speck.coordinator.agents import Agents
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory, Site
+from speck.core.runtime import Complaint
 from speck.errors import NotFound
 from speck.observe.between import edges_of
 from speck.observe.from_engines import CHECKS
@@ -22,6 +23,8 @@ from speck.store import Store
 from speck.store.deployments import Deployments, nearest
 
 PATIENCE = 30.0  # s, for the answers of all; a request waits for a minute
+
+_STOPPED = "is stopped, as no job needs it"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,10 @@ class SiteQueries:
                 return {"address": address, "reached": False, "error": str(failures[place])}
             return {"address": address, "reached": True, "error": "", **asked.answers[place]}
 
-        return [{**_site_data(site, data), "agent": self.agents.of_site(site.name)} for site in sites]
+        stopped = self.controller.stopped_engines() & {address for _, address in failures}
+        return [
+            {**_site_data(site, data, stopped), "agent": self.agents.of_site(site.name)} for site in sites
+        ]
 
     def _reached(self, place: tuple[str, str]) -> dict[str, Any]:
         """The report of an engine or a broker on itself.  Raises :class:`~speck.errors.BinderError`."""
@@ -91,11 +97,22 @@ class SiteQueries:
         return self._calls.of("checkups from engines", self._examined_from_engines)
 
     def _examined(self) -> list[Examined]:
-        return examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots()))
+        found = examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots()))
+        return self._without_stopped(found)
+
+    def _without_stopped(self, found: Iterable[Examined]) -> list[Examined]:
+        """An engine that was stopped, as no job needs it, has no faults."""
+        stopped, remark = self.controller.stopped_engines(), Complaint(_STOPPED, remark=True)
+        return [
+            replace(each, found=replace(each.found, complaints=(remark,)))
+            if each.role == "engine" and not each.reached and each.address in stopped
+            else each
+            for each in found
+        ]
 
     def _examined_from_engines(self) -> list[dict[str, Any]]:
         snapshots = self.deployments.snapshots()
-        found = examine(self.inventory, self.pool, CHECKS, edges_of(snapshots))
+        found = self._without_stopped(examine(self.inventory, self.pool, CHECKS, edges_of(snapshots)))
         forms = [form for snapshot in snapshots for form in snapshot.forms.values()]
         used = [
             (each.spe_address, broker) for each in forms for broker in (each.source_broker, each.sink_broker)
@@ -156,13 +173,19 @@ class SiteQueries:
         }
 
 
-def _site_data(site: Site, data: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
-    """A site as plain data; ``data`` gives that of an engine or a broker by its role and its address."""
+def _site_data(
+    site: Site, data: Callable[[str, str], dict[str, Any]], stopped: Collection[str]
+) -> dict[str, Any]:
+    """A site as plain data; ``data`` gives that of an engine or a broker by its role and its address.
+
+    ``stopped`` are the engines that were stopped, as no job needs them.
+    """
     broker = data("broker", site.broker_address)
     return {
         "name": site.name,
         "engines": [
             {"capacity": None, **data("engine", each.spe_address), "warnings": engine_warnings(each)}
+            | ({"stopped": True, "error": ""} if each.spe_address in stopped else {"stopped": False})
             for each in site.engines
         ],
         "broker": broker | {"warnings": [*broker_warnings(site), *broker.get("warnings", ())]},

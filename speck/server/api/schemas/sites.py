@@ -17,6 +17,9 @@ class EngineViewSchema(_ReachedSchema):
     """An engine of a site."""
 
     capacity = fields.Dict(allow_none=True, metadata={"description": "its room, used and free"})
+    stopped = fields.Boolean(
+        metadata={"description": "true if it was stopped by the hook of its pool, as no job needs it"}
+    )
     warnings = fields.List(fields.String(), metadata={"description": "faults of its login"})
 
 

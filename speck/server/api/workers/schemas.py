@@ -19,6 +19,9 @@ class WorkerSchema(Schema):
     id = text("the engine's id of it")
     index = fields.Integer(metadata={"description": "its place in the order in which free ones are stopped"})
     free = fields.Boolean(metadata={"description": "true while it runs no part of any job"})
+    stopped = fields.Boolean(
+        metadata={"description": "true for an engine of a pool that was stopped, as no job needs it"}
+    )
     free_for = fields.Float(allow_none=True, metadata={"description": "since when it is free, s ago"})
     cores = fields.Float(allow_none=True, metadata={"description": "as reported by the engine"})
     busy_cores = fields.Float(

@@ -159,7 +159,7 @@ const noteOf = (jobs, reach) => {
   return `${number} · ${sum("slots") - sum("slots_free")} of ${sum("slots")} slots used`;
 };
 
-const reachedOf = (reach) => reach.broker.reached && reach.engines.every((each) => each.reached);
+const reachedOf = (reach) => reach.broker.reached && reach.engines.every((each) => each.reached || each.stopped);
 
 const nearest = (places, from, direction) => {
   const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[direction];

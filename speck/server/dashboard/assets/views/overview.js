@@ -28,7 +28,7 @@ const Figures = ({ rows, sites }) => {
   const isBad = wrong.some(({ job }) => jobLook(job).tone === "bad");
   const tone = isBad ? "bad" : wrong.length || running < desired ? "warn" : "good";
   const reaches = sites.map((site) => world.kinds.reach.get(site)).filter(Boolean);
-  const reached = reaches.filter((each) => each.broker.reached && each.engines.every((engine) => engine.reached));
+  const reached = reaches.filter((each) => each.broker.reached && each.engines.every((engine) => engine.reached || engine.stopped));
   const note = wrong.length ? `${wrong.length} ${wrong.length === 1 ? "needs" : "need"} attention` : running < desired ? `${desired - running} not running yet` : "all in the desired state";
   const waiting = total(rows.map(({ rates }) => rates?.waiting));
   return html`

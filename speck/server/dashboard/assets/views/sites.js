@@ -8,6 +8,7 @@ import { items, world } from "../world.js";
 
 const Reached = ({ told }) => {
   if (!told) return html`<span class="badge tone-still"><span class="badge-mark" aria-hidden="true">…</span>not checked yet</span>`;
+  if (told.stopped) return html`<span class="badge tone-still"><span class="badge-mark" aria-hidden="true">■</span>stopped</span>`;
   return told.reached
     ? html`<span class="badge tone-good"><span class="badge-mark" aria-hidden="true">✓</span>reachable</span>`
     : html`<span class="badge tone-bad"><span class="badge-mark" aria-hidden="true">✕</span>unreachable</span>`;
@@ -33,6 +34,17 @@ const Workers = ({ group }) => {
     <${Meter} used=${busy} all=${group.present} text="${busy} of ${count(group.present, "worker")} busy" />
     ${group.present !== group.desired && html`<p class="notice ${tone}">${count(group.desired, "worker")} desired: ${group.message}</p>`}
     ${group.present === group.desired && html`<p class="quiet">${group.message}; ${group.least} to ${group.most} allowed</p>`}
+  `;
+};
+
+const Pool = ({ group }) => {
+  const tone = group.state === "failed" || group.state === "silent" ? "tone-bad" : "tone-warn";
+  return html`
+    <div class="place">
+      <div class="place-head"><span><strong>${group.engine.replace(/^pool/, "Pool")}</strong></span></div>
+      <${Meter} used=${group.bins} all=${group.most} text="${group.bins} of ${count(group.most, "engine")} with jobs" />
+      <p class=${group.state === "idle" ? "quiet" : `notice ${tone}`}>${group.message}; ${group.present} running, ${group.desired} desired</p>
+    </div>
   `;
 };
 
@@ -66,6 +78,8 @@ const Link = ({ uplink }) => {
   return html`<p class="quiet">Uplink: ${parts.filter(Boolean).join(", ")}</p>`;
 };
 
+const poolsOf = (site) => items("worker").filter((each) => each.site === site && each.engine.startsWith("pool "));
+
 const Site = ({ site, jobs }) => {
   const told = world.kinds.reach.get(site.name);
   const wrong = jobs.filter(troubled).length;
@@ -77,6 +91,7 @@ const Site = ({ site, jobs }) => {
       </header>
       <div class="pad">
         ${site.engines.map((address) => html`<${Engine} key=${address} address=${address} told=${told?.engines.find((each) => each.address === address)} />`)}
+        ${poolsOf(site.name).map((group) => html`<${Pool} key=${group.engine} group=${group} />`)}
         <${Broker} address=${site.broker} told=${told?.broker} />
         <${Agent} agent=${told?.agent} />
         <${Link} uplink=${site.uplink} />
