@@ -1,4 +1,4 @@
-"""The command that shows the workers of engines that scale."""
+"""The command that shows the workers of engines that scale, and the engines of pools."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from speck.client import Client
 @json_option
 @click.pass_obj
 def workers(client: Client, site: str | None, as_json: bool) -> None:
-    """Show the workers of engines that scale with their jobs.
+    """Show the workers of engines that scale with their jobs, and the engines of pools.
 
     Without SITE, shows those of all sites.
     """
     data = client.workers(site)
     show_data(data, render.workers_lines(data), as_json)
     if not data and not as_json:
-        err.print(f"no engine{f' of site {site}' if site else ''} has 'scale' in the inventory", markup=False)
+        where = f" of site {site}" if site else ""
+        err.print(f"no engine{where} has 'scale' or 'pool' in the inventory", markup=False)

@@ -181,6 +181,10 @@ def test_a_code_is_of_one_site(enrolment: Enrolment) -> None:
             {"broker_address": "tcp://b:1", "engines": [{"spe_address": "sc://a:1", "scale": {"min": 1}}]},
             "scale is given by a site",
         ),
+        (
+            {"broker_address": "tcp://b:1", "engines": [{"spe_address": "sc://a:1", "hook": {"url": "x"}}]},
+            "hook is given by a site",
+        ),
         (ENTRY | {"spe_address": "sc://direct:15002"}, "through its agent, and 'direct' has the same"),
         (ENTRY | {"broker_address": "tcp://far:1883"}, "through its agent, and 'far' has the same"),
         (ENTRY | {"spe_address": "spark+ssh://street:1"}, "engine spark.ssh://street:1: no installed binder"),

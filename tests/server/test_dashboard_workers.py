@@ -68,7 +68,7 @@ def test_rest_and_the_command(tmp_path: Path) -> None:
         assert json.loads(CliRunner().invoke(cli, [*asked, "--json"]).stdout)[0]["engine"] == ADDRESS
         none = CliRunner().invoke(cli, [*asked, "B"])
         assert none.exit_code == 0
-        assert "no engine of site B has 'scale' in the inventory" in none.output
+        assert "no engine of site B has 'scale' or 'pool' in the inventory" in none.output
 
 
 def test_the_view_of_sites_shows_them(tmp_path: Path, chrome: Chrome) -> None:
