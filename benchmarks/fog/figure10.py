@@ -57,7 +57,7 @@ def measure(
     places[CLOUD] = Place(cores=CLOUD_CORES, tier="cloud")
     with bench(ROAD_TRAFFIC, places) as running:
         for rate in rates:
-            _deploy(running, ALL_CLOUD)
+            _deploy(running, ALL_CLOUD, CALIBRATED)
             running.set_rate(rate)
             running.inputs = running.platform.profile(MEASURED)
             for profile in profiles:
@@ -90,7 +90,7 @@ def _cell(bench: Bench, rate: float, profile: str, runs: int, seconds: float) ->
 
 def _run(bench: Bench, placement: str, rate: float, profile: str, seconds: float) -> Run:
     """A run at a rate and over links that may leave a backlog, which no move would drain."""
-    _deploy(bench, placement)
+    _deploy(bench, placement, profile)
     bench.set_rate(rate)
     bench.set_links(profile)
     time.sleep(_FILLING)
@@ -98,8 +98,11 @@ def _run(bench: Bench, placement: str, rate: float, profile: str, seconds: float
     return bench.measured(placed, 0.0, placement, profile, seconds)
 
 
-def _deploy(bench: Bench, placement: str) -> None:
-    """Move the jobs at the least rate over good links, once the backlog of the former run is worked off."""
+def _deploy(bench: Bench, placement: str, profile: str) -> None:
+    """Move the jobs at the least rate over good links, once the backlog of the former run is worked off.
+
+    The brokers of the topics between them are those that the policy chooses for the links of ``profile``.
+    """
     bench.set_rate(RATES[0])
     bench.set_links(CALIBRATED)
     deadline = time.monotonic() + _BACKLOG
@@ -109,7 +112,7 @@ def _deploy(bench: Bench, placement: str) -> None:
         found = [each["p50"] for each in bench.reader.taken().values() if each["messages"]]
         if len(found) == len(bench.graph.results) and max(found) < _FRESH:
             break
-    bench.deploy(placement, CALIBRATED)
+    bench.deploy(placement, CALIBRATED, chosen_for=profile)
 
 
 def _counted(run: Run, results: Sequence[str]) -> float:

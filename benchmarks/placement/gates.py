@@ -115,10 +115,14 @@ class Bench:
         if missing := self.platform.unmeasured():
             raise RuntimeError(f"jobs without a measured cost: {missing}")
 
-    def deploy(self, placement: str, profile: str) -> tuple[PlacementResult, float]:
-        """Move the jobs; returns the placement with its prediction, and the gap in the results, s."""
-        self.set_links(profile)
+    def deploy(self, placement: str, profile: str, chosen_for: str = "") -> tuple[PlacementResult, float]:
+        """Move the jobs; returns the placement with its prediction, and the gap in the results, s.
+
+        The brokers of the topics are chosen for the links of a profile, ``chosen_for``, or of ``profile``.
+        """
+        self.set_links(chosen_for or profile)
         placed = self.platform.placed(self.composition, self.graph.sites(placement), self.inputs)
+        self.set_links(profile)
         self.reader.taken()
         self.platform.apply(placed.composition)
         self.composition = placed.composition
