@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from speck.cli import cli
 from speck.client import RequestRefused
-from speck.core.inventory import Engine, Inventory, Scale, Site
+from speck.core.inventory import Engine, Hook, Inventory, Scale, Site
 from testbed.servers.chromium import Page
 from testbed.servers.rest import RestServer, rest_server
 
@@ -78,5 +78,38 @@ def test_the_view_of_sites_shows_them(tmp_path: Path, chrome: Chrome) -> None:
         page.complaints()
         page.until(lambda: "0 of 2 workers busy" in page.text(), "the workers")
         assert "3 workers desired: the hook /bin/sh exited with 7: no quota" in page.text()
+        assert page.complaints() == []
+        chrome.get("about:blank")
+
+
+@contextmanager
+def pool_server(directory: Path) -> Iterator[RestServer]:
+    """A site with a pool of two engines, of which the second does not run, and no job."""
+    first, second = (f"http://e{number}:8081/" for number in (1, 2))
+    engines = (
+        Engine(spe_address=first, pool="small", cores=2),
+        Engine(spe_address=second, pool="small", cores=2, hook=Hook(command=("/bin/true", "{count}"))),
+    )
+    site = Site(name="A", engines=engines, broker_address="tcp://b1:1883")
+    with rest_server(directory, Inventory({"A": site})) as rest:
+        rest.world.down(second)
+        controller = rest.coordinator.workers
+        controller.round()
+        controller.await_rounds()
+        yield rest
+
+
+def test_a_stopped_engine_of_a_pool(tmp_path: Path, chrome: Chrome) -> None:
+    with pool_server(tmp_path) as rest:
+        for command in ("workers", "sites"):
+            shown = CliRunner().invoke(cli, ["--server", rest.url, command])
+            assert shown.exit_code == 0, shown.output
+            assert "stopped" in shown.output
+        page = Page(chrome, rest.url)
+        page.open("#/sites")
+        page.complaints()
+        page.until(lambda: "0 instances fill 0 of 2 engines; 1 running, 1 desired" in page.text(), "the pool")
+        page.until(lambda: "stopped" in page.text(), "the engine")
+        assert "unreachable" not in page.text()
         assert page.complaints() == []
         chrome.get("about:blank")
