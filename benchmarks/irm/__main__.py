@@ -2,7 +2,8 @@
 
 ``speck`` fits an instance into the free share of a worker, ``published`` into that less 5 % of the worker,
 as HarmonicIO does, and ``even`` spreads over a fixed fleet, as large as ``speck`` has at most.  Medians over
-seeds.  ``--real``: the same rules over a pool of small Flink clusters (:mod:`benchmarks.irm.real`).
+seeds.  ``--real``: the same rules over a pool of small Flink clusters (:mod:`benchmarks.irm.real`);
+``--microscopy``: the analysis of images on Spark standalone (:mod:`benchmarks.irm.microscopy`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ COLUMNS = (
 def main() -> int:
     """Simulate, and print a table or JSON."""
     options = _parser().parse_args()
+    if options.microscopy:
+        return _microscopy(options)
     if options.real or options.judge:
         return _real(options)
     result = measure(options.instances or 8000, options.noise, options.seeds)
@@ -47,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rule", action="append", choices=RULES, help="one rule, with --real (all)")
     parser.add_argument("--arrivals", action="append", choices=ARRIVALS, help="with --real (both)")
     parser.add_argument("--idle", action="store_true", help="with --real: only the time until one is gone")
+    parser.add_argument("--microscopy", action="store_true", help="analyse images; simulate nothing")
+    parser.add_argument("--images", type=int, default=60, help="of a plate, with --microscopy (60)")
+    parser.add_argument("--runs", type=int, default=1, help="of each, with --microscopy (default: 1)")
     parser.add_argument("--rows", type=Path, default=Path("irm.jsonl"), help="file of real runs (irm.jsonl)")
     parser.add_argument("--judge", action="store_true", help="use the real runs in the file; run nothing")
     parser.add_argument("--picture", type=Path, help="SVG of the real runs in the file")
@@ -92,6 +98,31 @@ def _real(options: argparse.Namespace) -> int:
 
         draw(runs, options.picture)
     if not published(options, "irm", result):
+        print(json.dumps(result, indent=1))
+    return 0
+
+
+def _microscopy(options: argparse.Namespace) -> int:
+    """Append runs of the microscopes to the file, and print the medians of all that are in it."""
+    from benchmarks.irm import microscopy  # which needs scikit-image
+
+    if not options.judge:
+        with options.rows.open("a", encoding="utf-8") as file:
+            for rule in list(microscopy.BOUNDS) * options.runs:
+                course = microscopy.run(rule, options.images, len(microscopy.LOADED))
+                print(rule, json.dumps(course.figures()), file=sys.stderr, flush=True)
+                print(json.dumps(course.to_dict()), file=file, flush=True)
+    rows = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
+    courses = [microscopy.Course.from_dict(each) for each in rows]
+    result = {
+        rule: dict(microscopy.medians([each.figures() for each in courses if each.rule == rule]))
+        for rule in microscopy.BOUNDS
+    }
+    if options.picture is not None:
+        from benchmarks.irm.picture import draw_courses  # which needs matplotlib
+
+        draw_courses(courses, options.picture)
+    if not published(options, "microscopy", result):
         print(json.dumps(result, indent=1))
     return 0
 

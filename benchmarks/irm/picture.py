@@ -1,4 +1,4 @@
-"""The picture: the share of its processor time that each engine takes over a run, by rule and arrivals."""
+"""The pictures: the share of its processor time that each engine or worker takes over a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 from benchmarks.irm.account import ARRIVALS, RULES, Series
+from benchmarks.irm.microscopy import BOUNDS, Course
 
 mpl.use("Agg")
 
@@ -50,3 +51,40 @@ def _panel(axes: Axes, series: Series) -> None:
     axes.axhline(1.0, color="#7a7a7a", linewidth=0.8)
     axes.set(title=f"{series.rule}, {series.arrivals}", xlabel="s", ylabel="share of the engine's cores")
     axes.grid(alpha=0.3)
+
+
+def draw_courses(runs: Sequence[Course], path: Path) -> None:
+    """Draw a panel for each rule of the microscopes, as SVG; of several runs the last."""
+    found = {each.rule: each for each in runs}
+    rules = [each for each in BOUNDS if each in found]
+    figure, panels = plt.subplots(
+        len(rules), 1, figsize=(8, 2.6 * len(rules)), layout="constrained", sharex=True, squeeze=False
+    )
+    for (axes,), rule in zip(panels, rules, strict=True):
+        course = found[rule]
+        names = sorted({name for each in course.samples for name in each.processor})
+        for number, name in enumerate(names):
+            colour = _COLOURS[number % len(_COLOURS)]
+            axes.plot(*_with_gaps(course.shares(name)), color=colour, label=f"worker {number + 1}")
+        there = [(each.at, len(each.processor)) for each in course.samples]
+        axes.step(*zip(*there, strict=True), color="#7a7a7a", where="post", linestyle=":", label="workers")
+        axes.axvline(max(course.analysed), color="#7a7a7a", linewidth=0.8)
+        axes.set(title=f"{rule}: processor time by worker, and the number of workers", ylabel="cores")
+        axes.grid(alpha=0.3)
+    panels[-1][0].set(xlabel="s")
+    labelled = max((axes.get_legend_handles_labels() for (axes,) in panels), key=lambda each: len(each[1]))
+    figure.legend(*labelled, loc="outside lower center", frameon=False, fontsize=8, ncols=len(labelled[1]))
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _with_gaps(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Times and shares, with a gap where a worker was not there."""
+    times, shares = list[float](), list[float]()
+    for at, share in points:
+        if times and at - times[-1] > 5:
+            times.append(at)
+            shares.append(float("nan"))
+        times.append(at)
+        shares.append(share)
+    return times, shares
