@@ -15,7 +15,7 @@ from speck.client import Client
 @json_option
 @click.pass_obj
 def workers(client: Client, site: str | None, as_json: bool) -> None:
-    """Show the workers of engines that scale with their jobs, and the engines of pools.
+    """Show the workers of engines that scale, and of pools.
 
     Without SITE, shows those of all sites.
     """

@@ -41,7 +41,7 @@ def coordinated(sites: local.LocalSites, directory: Path, root: Path) -> Iterato
             backoff=Backoff(lambda tries: 1.0),
         )
         for group in services.coordinator.workers.groups.values():
-            group.scale = replace(group.scale, idle=3.0)
+            group.hook = replace(group.hook, idle=3.0)
         services.coordinator.start()
         try:
             yield services
