@@ -75,10 +75,10 @@ class Course:
     def figures(self) -> dict[str, float]:
         """The figures of the run, from the first plate until the last result.
 
-        ``repeated`` results came again, equal, to this subscriber, which drops no repetition by its stamp;
-        all others that are not as expected are ``wrong``.
         ``seconds`` until the last result; ``worker_seconds`` the sum of the times that workers were there;
         ``core_seconds`` the processor time of workers, drivers and executors; ``age_p95`` (s) of a result.
+        ``repeated``: images whose result came again (stamps are not read here); ``wrong``: all others that
+        have no result, or another one than here.
         """
         end = max(self.analysed)
         there = [each for each in self.samples if each.at <= end]
@@ -177,7 +177,7 @@ class Plates:
 
 
 def run(rule: str, per_plate: int, plates: int) -> Course:
-    """One run of so many plates with so many images each."""
+    """Run the plates, each with ``per_plate`` images, on a cluster of their own."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-plates-")))
         kinds, bounds = {"A": ["spark-standalone"]}, {"A": BOUNDS[rule]}

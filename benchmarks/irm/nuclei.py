@@ -48,7 +48,7 @@ def described(image: bytes) -> str:
 
 
 def generated(seed: int, nuclei: int) -> bytes:
-    """An image with so many nuclei at random places, some of which touch."""
+    """A PNG with this number of nuclei at random places, some of which touch."""
     import imageio.v3 as images
     import numpy as np
 

@@ -144,7 +144,7 @@ class Predictor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """What starts and stops workers, or an engine of a pool.
+    """A call that starts and stops workers, or an engine of a pool.
 
     One of a ``command`` (arguments, no shell), a ``url`` with a ``token``, and ``local``, the directory of
     the sites of this machine.  ``idle`` is the time after which what has no jobs may be stopped, s.

@@ -43,6 +43,18 @@ def apply(services: Services, jobs: list[Job]) -> None:
     assert operation.wait(PATIENCE)
 
 
+def engine_of(server: FlinkServer, hook: Hook | None = None) -> Engine:
+    """The entry of a cluster in the inventory."""
+    return Engine(
+        spe_address=server.address,
+        savepoint_dir=str(server.cluster.savepoints),
+        cores=1.0,
+        slots=SLOTS,
+        pool="small",
+        hook=hook,
+    )
+
+
 def pooled(engine: str, broker: str, jar: Path) -> list[Job]:
     """Three jobs, for two engines."""
     return [
@@ -75,16 +87,7 @@ def test_jobs_fill_one_engine_after_the_other(
     ):
         servers = (flink_server, second)
         others = [running(each) for each in servers]
-        engines = tuple(
-            Engine(
-                spe_address=each.address,
-                savepoint_dir=str(each.cluster.savepoints),
-                cores=1.0,
-                slots=SLOTS,
-                pool="small",
-            )
-            for each in servers
-        )
+        engines = tuple(engine_of(each) for each in servers)
         site = Site(name="A", engines=engines, broker_address=mosquitto.address)
         settings = Settings(roots=(flink_jobs.parent,), period=1, adapt=0)
         services = build(store, installed(), Inventory({"A": site}), settings)
@@ -138,17 +141,7 @@ def test_the_second_engine_runs_while_jobs_need_it(
 
     with http_server(Answers) as port, Store(tmp_path / "store") as store, closing_engine(second):
         hook = Hook(url=f"http://127.0.0.1:{port}/engine", idle=3.0)
-        engines = tuple(
-            Engine(
-                spe_address=each.address,
-                savepoint_dir=str(each.cluster.savepoints),
-                cores=1.0,
-                slots=SLOTS,
-                pool="small",
-                hook=hook if each is second else None,
-            )
-            for each in (flink_server, second)
-        )
+        engines = (engine_of(flink_server), engine_of(second, hook))
         site = Site(name="A", engines=engines, broker_address=mosquitto.address)
         settings = Settings(roots=(flink_jobs.parent,), period=1, adapt=0)
         services = build(store, installed(), Inventory({"A": site}), settings)

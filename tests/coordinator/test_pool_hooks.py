@@ -87,12 +87,12 @@ class Bench:
 
     def rounds_until(self, numbers: list[int]) -> None:
         """Let time pass until so many jobs run at each engine; the reconciler starts a few in each round."""
-        for _ in range(60):
-            if self.numbers() == numbers:
-                return
+
+        def after_rounds() -> list[int]:
             self.rounds(10)
-            time.sleep(0.05)  # its threads
-        assert self.numbers() == numbers
+            return self.numbers()
+
+        eventually(after_rounds, lambda found: found == numbers, 60)
 
     def up(self) -> list[str]:
         """The engines that run."""
@@ -153,8 +153,10 @@ def benched(directory: Path, hooked: int = len(ADDRESSES)) -> Iterator[Bench]:
         settings = Settings(roots=(write_code(directory),), period=0)
         services = build(store, double_kinds(world), Inventory({"A": site}), settings, clock=clock)
         services.coordinator.start()
-        yield Bench(services, world, clock, switch)
-        services.coordinator.close()
+        try:
+            yield Bench(services, world, clock, switch)
+        finally:
+            services.coordinator.close()
     assert world.violations == []
     assert switch.wrong == []
 
@@ -174,7 +176,7 @@ def test_engines_without_jobs_are_stopped_but_for_one(bench: Bench) -> None:
     found = bench.data()
     assert (found["state"], found["present"], found["desired"], found["most"]) == ("idle", 1, 1, 4)
     assert [each["stopped"] for each in found["workers"]] == [False, True, True, True]
-    because = "is stopped: 0 of 4 engines have jobs, and 1 spare"
+    because = "is stopped: 0 of 4 engines in use, 1 spare"
     assert f"scaling: site A: {SECOND}: {because}" in bench.events()
     assert f"scaled: site A: {SECOND}: was stopped" in bench.events()
 
@@ -217,7 +219,7 @@ def test_an_engine_that_dies_is_started_and_its_jobs_with_it(bench: Bench) -> No
     assert bench.switch.asked == []  # it may only be slow
     bench.rounds(10)
     assert bench.switch.asked == [(FIRST, 1)]
-    because = "does not answer, and is started: 1 of 4 engines have jobs, and 1 spare"
+    because = "does not answer, and is started: 1 of 4 engines in use, 1 spare"
     assert f"scaling: site A: {FIRST}: {because}" in bench.events()
     bench.rounds_until([1, 0, 0, 0])
 

@@ -1,4 +1,4 @@
-"""What a hook starts and stops: the workers of an engine, or an engine of a pool.
+"""Workers of an engine, or an engine of a pool, that a hook starts and stops.
 
 The requests to the hook, their ends and failures.  No calls and no clock of its own: the controller passes in
 what it observes, and the time.
@@ -191,14 +191,14 @@ class Hooked:
     # --- in words
 
     def _change(self, sent: Sent) -> str:
-        """What a request changes."""
+        """The change that a request makes, in words."""
         stop = sent.request.stop
         stopped = f" (stopping {', '.join(stop)})" if stop else ""
         lost = f": {sent.before} of {self.reached} workers are left" if sent.restores else ""
         return f"{sent.before} to {sent.request.count} workers{stopped}{lost}"
 
     def _difference(self, desired: int) -> str:
-        """What is there, and was not to be, after a request for this number."""
+        """The difference from the number that was requested, in words."""
         return f"{len(self.workers)} workers are registered (expected {desired})"
 
     def _as_desired(self) -> Note:

@@ -44,7 +44,7 @@ class _Seen:
 
 @dataclass
 class EnginePool:
-    """One pool.  Times are Unix time, s; ``delay`` is the time to wait after so many failed calls, s."""
+    """One pool.  Times are Unix time, s; ``delay`` gives the pause after a number of failed calls, s."""
 
     pool: Pool
     delay: Callable[[int], float] = exponential
@@ -181,7 +181,7 @@ class EnginePool:
         free = [each.engine.spe_address for each in self.engines if not each.jobs]
         free.sort(key=lambda address: (address in self.hooked, not self._answers(address)))
         spare = set(free[:count])
-        reason = f"{len(used)} of {len(self.engines)} engines have jobs, and {len(spare)} spare"
+        reason = f"{len(used)} of {len(self.engines)} engines in use, {len(spare)} spare"
         for address, engine in self.hooked.items():
             engine.needed = Needed(int(address in used | spare), reason)
 
@@ -195,8 +195,8 @@ class EnginePool:
         """The pool as plain data, in the form of :meth:`WorkerGroup.data`; its workers are the engines."""
         used = [each for each in self.engines if each.jobs]
         answering = [self._seen[address] for address in self._seen if self._answers(address)]
-        wanted = [address for address in self._seen if self._is_wanted(address)]
-        silent = {address: self._seen[address].silent for address in wanted if self._seen[address].silent}
+        needed = [address for address in self._seen if self._is_needed(address)]
+        silent = {address: self._seen[address].silent for address in needed if self._seen[address].silent}
         number, count = sum(each.slots for each in used), len(self.engines)
         reason = f"{number} instances fill {len(used)} of {count} engines"
         hooks = {address: each.fault for address, each in self.hooked.items() if each.fault}
@@ -210,12 +210,12 @@ class EnginePool:
             "cores": sum(each.engine.cores or 1.0 for each in self.engines) / count,
             "slots": self.engines[0].engine.slots,
             "present": len(answering),
-            "desired": len(wanted),
+            "desired": len(needed),
             "bins": len(used),
-            "spare": len(wanted) - len(used),
+            "spare": len(needed) - len(used),
             "instances": number,
             "predicted": 0,
-            "state": self._state(sum(map(self._answers, wanted)), len(wanted)),
+            "state": self._state(sum(map(self._answers, needed)), len(needed)),
             "message": faults or reason,
             "next_try": min((at + offset for at in due if at is not None), default=None),
             "observed_at": max((each.at + offset for each in answering if each.at is not None), default=None),
@@ -223,17 +223,17 @@ class EnginePool:
             "filled": [each.load for each in used],
         }
 
-    def _is_wanted(self, address: str) -> bool:
+    def _is_needed(self, address: str) -> bool:
         """True for an engine that is to run."""
         hooked = self.hooked.get(address)
         return hooked is None or hooked.needed is None or hooked.needed.count > 0
 
-    def _state(self, present: int, wanted: int) -> str:
+    def _state(self, present: int, needed: int) -> str:
         if any(each.fault for each in self.hooked.values()):
             return "failed"
         if any(each.sent is not None for each in self.hooked.values()):
             return "scaling"
-        return "idle" if present == wanted else "short" if present else "silent"
+        return "idle" if present == needed else "short" if present else "silent"
 
     def _is_stopped(self, address: str) -> bool:
         hooked = self.hooked.get(address)
