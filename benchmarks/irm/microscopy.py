@@ -25,6 +25,7 @@ import psutil
 import yaml
 from paho.mqtt.enums import CallbackAPIVersion
 
+from benchmarks.irm.background import in_background
 from benchmarks.irm.nuclei import described, generated
 from speck import local
 from speck.client import Client
@@ -275,21 +276,14 @@ def _composition(plates: Sequence[int]) -> bytes:
 
 @contextmanager
 def _sampling(directory: Path, begin: float, samples: list[Sample]) -> Iterator[None]:
-    ended = threading.Event()
-
-    def sample() -> None:
+    def sample(ended: threading.Event) -> None:
         while not ended.wait(1.0):
             workers = local.status(directory).workers
             used = {each.log.stem: _processor_time(each.pid) for each in workers if each.pid is not None}
             samples.append(Sample(time.monotonic() - begin, used))
 
-    thread = threading.Thread(target=sample, daemon=True)
-    thread.start()
-    try:
+    with in_background(sample):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _processor_time(pid: int) -> float:

@@ -11,7 +11,7 @@ import hashlib
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, repeat
@@ -23,6 +23,7 @@ import psutil
 from paho.mqtt.enums import CallbackAPIVersion
 
 from benchmarks.irm.account import Sample, Series, figures
+from benchmarks.irm.background import in_background
 from speck import local
 from speck.binder import installed
 from speck.coordinator import Services, build
@@ -163,7 +164,7 @@ def _load(found: Bench) -> Iterator[None]:
                 client.publish(f"in/{number}", b"picture", 1)
 
     try:
-        with _in_background(send):
+        with in_background(send):
             yield
     finally:
         client.disconnect()
@@ -178,21 +179,8 @@ def _sampling(found: Bench, samples: list[Sample]) -> Iterator[None]:
         while not ended.wait(1.0):
             samples.append(found.sample(begin))
 
-    with _in_background(sample):
+    with in_background(sample):
         yield
-
-
-@contextmanager
-def _in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run ``work`` in a thread until the block ends, which sets its event."""
-    ended = threading.Event()
-    thread = threading.Thread(target=work, args=[ended], daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def run(found: Bench, rule: str, kind: str, instances: int) -> tuple[Series, dict[str, float]]:
