@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.nexmark import sql
-from benchmarks.nexmark.cells import JAR, QUERIES, Lengths, Row, bench, run_of
+from benchmarks.nexmark.cells import FASTEST, JAR, QUERIES, SLOWEST, Lengths, Row, bench, run_of
 from benchmarks.placement.gates import PREDICTED_PROFILES, load
 from benchmarks.placement.scores import spearman
 from speck.local.wan.network import unavailable
@@ -30,11 +30,10 @@ from testbed.results import add_output_options, published
 from testbed.termination import run
 
 BEST = 1.05
-SLOWEST, FASTEST = sql.SLOWEST, sql.FASTEST
 _LENGTHS = {
     "warm": "s before each measurement",
     "measured": "s of each measurement",
-    "flooded": "s with more events",
+    "flooded": "s with more events, over the slowest links",
     "profiled": "s for which SpecK measures the jobs",
     "flood": "multiple of the rate in that time",
 }
@@ -167,7 +166,7 @@ def _cell(row: Row) -> dict[str, Any]:
 
 
 def _print(found: dict[str, Any]) -> None:
-    print("query  links           speck/best speck/cloud p95 s (cloud)    WAN kB/s (cloud)   alpha (cloud)")
+    print("query  links           speck/best speck/cloud p95 s (cloud)    WAN kB/s (cloud)")
     for cell in found["cells"]:
         one, other = cell["speck"], cell["cloud"]
         print(
@@ -175,7 +174,6 @@ def _print(found: dict[str, Any]) -> None:
             f" {cell['speck_to_best']:10.3f} {cell['speck_to_cloud']:11.3f}"
             f" {one['p95']:6.2f} ({other['p95']:6.2f})"
             f" {one['wan'] / 1000:8.1f} ({other['wan'] / 1000:7.1f})"
-            f" {one['alpha']:6.2f} ({other['alpha']:.2f})"
         )
     for name, value in found.items():
         if isinstance(value, float):

@@ -19,15 +19,14 @@ from typing import Any
 
 import yaml
 
-from benchmarks.nexmark.cells import CLOUD, EDGES, PIPELINES, RATE, Bench, Row
-from benchmarks.placement.gates import PREDICTED_PROFILES, places
+from benchmarks.nexmark.cells import CLOUD, EDGES, PIPELINES, RATE, SLOWEST, Bench, Row
+from benchmarks.placement.gates import places
 from speck.core.job import Composition
 from speck.sql.program import Program
 
 QUERIES = ("q2", "q3", "q5", "q7", "q8", "q11")
 WAYS = ("cloud", "hand", "uncut", "cut")
 CUTS = ("columns", "filter", "rows", "partials")
-SLOWEST, FASTEST = PREDICTED_PROFILES[0], PREDICTED_PROFILES[-1]
 # Sites with the engine of the cloud and the broker of an edge, where an input job reads over the link.
 REMOTE = {f"C{edge}": (CLOUD, edge) for edge in EDGES}
 BIDS = RATE * 46 / 50  # /s

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks.nexmark import sql
-from benchmarks.nexmark.__main__ import FASTEST, SLOWEST, summary
-from benchmarks.nexmark.cells import Row, scored
+from benchmarks.nexmark.__main__ import summary
+from benchmarks.nexmark.cells import FASTEST, SLOWEST, Row, scored
 from benchmarks.nexmark.traffic import Results, events, shifted, time_of
 
 
