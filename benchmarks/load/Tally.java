@@ -1,6 +1,7 @@
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.CountDownLatch;
 
@@ -104,10 +105,10 @@ final class Tally {
         int[] sorted = Arrays.copyOfRange(latencyMicros, from, latencyMicros.length);
         Arrays.sort(sorted);
         StringBuilder text = new StringBuilder();
-        for (int percent : new int[] {50, 90, 99, 100}) {
+        for (String percent : List.of("50", "90", "99", "99.9", "100")) {
             // The nearest rank: the smallest value that at least this percentage of all values does not exceed.
-            int rank = Math.max(0, (int) Math.ceil(sorted.length * percent / 100.0) - 1);
-            text.append(String.format(Locale.ROOT, ", \"p%d_ms\": %.3f", percent, sorted[rank] / 1e3));
+            int rank = Math.max(0, (int) Math.ceil(sorted.length * Double.parseDouble(percent) / 100.0) - 1);
+            text.append(String.format(Locale.ROOT, ", \"p%s_ms\": %.3f", percent, sorted[rank] / 1e3));
         }
         return text.toString();
     }

@@ -39,7 +39,8 @@ class Generator:
     def paced(self, out: str, back: str, *, rate: int, seconds: int, warmup: int) -> dict[str, float]:
         """The same at ``rate`` messages/s; measured for ``seconds`` after ``warmup`` seconds.
 
-        Answers ``p50_ms``, ``p90_ms``, ``p99_ms`` and ``p100_ms`` of receive time - send time, for seconds.
+        Answers ``p50_ms``, ``p90_ms``, ``p99_ms``, ``p99.9_ms`` and ``p100_ms`` of receive time - send time,
+        for seconds.
         """
         return self._run(
             f"paced out={out} in={back} rate={rate} seconds={seconds} warmup={warmup} bytes={PAYLOAD}"
