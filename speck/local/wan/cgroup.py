@@ -52,6 +52,10 @@ class CpuQuota:
         """The processes in the group."""
         return [int(each) for each in (self._directory / "cgroup.procs").read_text().split()]
 
+    def add(self, pid: int) -> None:
+        """Take a process in that runs already."""
+        (self._directory / "cgroup.procs").write_text(str(pid))
+
     def command(self, arguments: Sequence[str]) -> list[str]:
         """The command that runs another one in the group."""
         enter = f'echo $$ > {self._directory}/cgroup.procs; exec "$@"'
