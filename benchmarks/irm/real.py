@@ -37,9 +37,9 @@ from testbed.benches import user
 from testbed.servers.flink import FlinkServer, compile_jobs
 from testbed.servers.mosquitto import MosquittoServer
 
-BURN = 0.005  # s
+BURN = 0.0025  # s; 30 instances of twice that, with their engines, are more than 2 cores carry
 RATE = 10.0  # messages/s of an instance
-CORES = 0.4  # of an engine
+CORES = 0.2  # of an engine
 SHARE = BURN * RATE / CORES
 BURSTS = (1, 3, 6)  # instances at a time, again and again
 
