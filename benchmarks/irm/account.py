@@ -69,22 +69,23 @@ def figures(series: Series) -> dict[str, float]:
 
     ``reserved_before_next`` is the mean load, by the instances' true share, of the engines in use when
     another one gets its first; ``fill_before_next`` is the processor time that these engines take at the
-    end, as a share of their cores; ``bins_over_least`` engines in use over the least possible number;
-    ``cpu_error`` the error of the cores counted for an engine against those it takes, median over engines.
+    end, as a share of their cores; ``bins_over_least`` engines in use over the least number that has the
+    cores which all instances take (or ask for, if that is more); ``cpu_error`` the error of the cores counted for an engine against those it takes, median over engines.
     """
     last = series.samples[-1]
     used = [index for index, count in enumerate(last.instances) if count]
     end, begin = last.at, last.at - WINDOW
     cores = {index: series.busy(index, begin, end) for index in used}
     first = used[:-1] if len(used) > 1 else used
-    least = math.ceil(sum(last.instances) * series.share - 0.02)
+    asked, taken = sum(last.instances) * series.share * series.cores, sum(cores.values())
+    least = math.ceil(max(asked, taken) / series.cores - 0.02)
     return {
         "reserved_before_next": median(_loads_before_next(series) or [1.0]),
         "fill_before_next": median(cores[index] / series.cores for index in first),
         "bins_over_least": len(used) / least,
         "cpu_error": median(abs(last.allocated[index] - cores[index]) / cores[index] for index in used),
-        "cores": sum(cores.values()),
-        "cores_asked": sum(last.instances) * series.share * series.cores,
+        "cores": taken,
+        "cores_asked": asked,
     }
 
 

@@ -50,6 +50,10 @@ def test_instances_that_get_less_than_they_ask_for() -> None:
     assert found["cores"] < found["cores_asked"]
 
 
+def test_engines_that_instances_need_which_take_more_than_they_ask_for() -> None:
+    assert figures(series(one_by_one(4, 8), taken=0.07))["bins_over_least"] == 1.0
+
+
 def test_a_burst_that_fills_one_engine_and_opens_the_next() -> None:
     assert figures(series([(4, 0), (8, 2)]))["reserved_before_next"] == 1.0
 
