@@ -90,7 +90,7 @@ BENCHMARKS = {
         "--runs 1 --messages 2000 --latency-seconds 1 --with relay",
         options="--broker kafka --engine spark",
     ),
-    "real_time": Benchmark("benchmarks.real_time", "--seconds 1"),
+    "real_time": Benchmark("benchmarks.real_time", "--seconds 1 --compared 1"),
     "day": Benchmark("benchmarks.day", "--limit 500"),
     "deploy": Benchmark("benchmarks.deploy", "--runs 1 --sites 1 --sizes 1 --modify 1 --round-trips 0"),
     "wan": Benchmark("benchmarks.wan", "--runs 1 --seconds 0.5"),

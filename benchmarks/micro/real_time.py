@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from testbed.termination import run
 TRIGGERS = {"real_time": "real-time", "micro_batches": None}
 
 
-def measure(seconds: int, directory: Path) -> dict[str, float]:
+def measure(seconds: Mapping[str, int], directory: Path) -> dict[str, float]:
     """The figures of both, by name, and the ratio of their processor times."""
     figures: dict[str, float] = {}
     with server("mosquitto", MOSQUITTO, directory / "broker", HEAP) as (broker, ports):
@@ -36,7 +36,8 @@ def measure(seconds: int, directory: Path) -> dict[str, float]:
         with generator(port, directory) as load:
             bench = Bench(broker, load)
             for name, trigger in TRIGGERS.items():
-                found = dict(_paced(bench, directory / name, MOSQUITTO.address(ports), trigger, seconds))
+                address = MOSQUITTO.address(ports)
+                found = dict(_paced(bench, directory / name, address, trigger, seconds[name]))
                 figures |= {f"{name}_{key}": value for key, value in found.items()}
     used = [figures[f"{name}_cores"] for name in TRIGGERS]
     return figures | {"processor_time_ratio": round(used[0] / used[1], 3)}
@@ -67,12 +68,14 @@ def _table(figures: dict[str, float]) -> Table:
 def main() -> None:
     """Measure, and show the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real_time", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=600, help="of each (default: 600)")
+    parser.add_argument("--seconds", type=int, default=600, help="in real time (default: 600)")
+    parser.add_argument("--compared", type=int, default=120, help="s in micro-batches (default: 120)")
     add_output_options(parser)
     options = parser.parse_args()
+    seconds = dict(zip(TRIGGERS, (options.seconds, options.compared), strict=True))
     with tempfile.TemporaryDirectory(prefix="speck-real-time-") as directory:
-        found = measure(options.seconds, Path(directory))
-    result: dict[str, Any] = {"seconds": options.seconds, **found}
+        found = measure(seconds, Path(directory))
+    result: dict[str, Any] = {"seconds": seconds, **found}
     if not published(options, "real-time", result):
         Console().print(_table(found))
 
