@@ -70,7 +70,8 @@ def figures(series: Series) -> dict[str, float]:
     ``reserved_before_next`` is the mean load, by the instances' true share, of the engines in use when
     another one gets its first; ``fill_before_next`` is the processor time that these engines take at the
     end, as a share of their cores; ``bins_over_least`` engines in use over the least number that has the
-    cores which all instances take (or ask for, if that is more); ``cpu_error`` the error of the cores counted for an engine against those it takes, median over engines.
+    cores which all instances take (or ask for, if that is more); ``cpu_error`` the error of the cores
+    counted for an engine against those it takes, median over engines.
     """
     last = series.samples[-1]
     used = [index for index, count in enumerate(last.instances) if count]
