@@ -182,6 +182,30 @@ class SitePowerCutTest {
         assertEquals(before, SinkMetrics.of("job").resent());
     }
 
+    /** It ends within the second in which its mark is still an older one. */
+    @Test
+    void aProcessThatIsAskedToEndLeavesNothingThatIsSentTwice() throws Exception {
+        for (int round = 0; round < 3; round++) {
+            writer(100 * round, 100 * round + 100).terminate();
+        }
+        send(nextWriter(), 300);
+        MqttSource reader = reader();
+        assertArrived(reader, 0, 301);
+        assertEquals(0, reader.metrics().duplicatesDropped());
+    }
+
+    /** The broker hangs, so that the mark cannot be written. */
+    @Test
+    void aProcessThatIsAskedToEndDoesNotWaitForABrokerThatHangs() throws Exception {
+        WriterProcess process = writer(0, 100);
+        broker.pause();
+        process.terminate();
+        broker.kill();
+        broker.start();
+        send(nextWriter(), 100);
+        assertArrived(101);
+    }
+
     @Test
     void aBrokerThatDiesAfterItsWriterGetsTheMessagesToo() throws Exception {
         writeUntilMarked(100);

@@ -84,6 +84,14 @@ final class DeliveryMark {
         connection.retain(topic, Long.toString(number), expirySeconds, 0);
     }
 
+    /** Completed when the broker has handled all that was written before. */
+    CompletableFuture<Void> handled(Connection connection) {
+        CompletableFuture<Void> next = new CompletableFuture<>();
+        answered = next;
+        connection.ping();
+        return next;
+    }
+
     void delete(Connection connection) {
         connection.retain(topic, "", 0, 0);
     }

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -87,6 +88,16 @@ final class Publisher implements WriterConnection.Owner {
         lock.lock();
         try {
             return inflight.metrics(login.toString());
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** See {@link Retention#lastMark}. */
+    CompletableFuture<Void> lastMark() {
+        lock.lock();
+        try {
+            return retention.lastMark();
         } finally {
             lock.unlock();
         }

@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -21,8 +22,16 @@ final class Publishers {
     /** A broker that is away for longer is given up by a process that writes nothing more. */
     private static final long ABSENCE_SECONDS = ResendRequest.EXPIRY_SECONDS;
 
+    /** A process that is asked to end waits for its brokers at most this long. */
+    private static final long LAST_MARKS_SECONDS = 1;
+
     static {
-        Runtime.beforeStop(Publishers::closeAll);
+        Thread atExit = new Thread(Publishers::writeLastMarks, "speck-last-marks");
+        java.lang.Runtime.getRuntime().addShutdownHook(atExit);
+        Runtime.beforeStop(() -> {
+            closeAll();
+            forget(atExit); // it would keep the class loader in memory
+        });
     }
 
     private Publishers() {}
@@ -116,6 +125,26 @@ final class Publishers {
             if (closing != null) {
                 closing.close(true);
             }
+        }
+    }
+
+    /**
+     * Writes what the brokers have to their marks before the process ends: the next one would send all since the last
+     * second again.
+     */
+    private static void writeLastMarks() {
+        CompletableFuture<?>[] written;
+        synchronized (ALL) {
+            written = ALL.values().stream().map(shared -> shared.publisher.lastMark()).toArray(CompletableFuture[]::new);
+        }
+        CompletableFuture.allOf(written).completeOnTimeout(null, LAST_MARKS_SECONDS, TimeUnit.SECONDS).join();
+    }
+
+    private static void forget(Thread atExit) {
+        try {
+            java.lang.Runtime.getRuntime().removeShutdownHook(atExit);
+        } catch (IllegalStateException e) {
+            // The process is ending.
         }
     }
 

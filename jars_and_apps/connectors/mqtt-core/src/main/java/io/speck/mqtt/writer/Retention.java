@@ -15,6 +15,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
@@ -199,12 +200,13 @@ final class Retention {
      * @return the rest of the work, to be done without the lock
      */
     Runnable end() {
-        Connection last = connection;
-        connection = null;
         boolean leaves = spool != null && !buffer.isEmpty();
-        if (last != null && !leaves) {
-            deliveryMark.delete(last);
+        if (leaves) {
+            writeMark(); // the next process would send again what came after the former mark
+        } else if (connection != null) {
+            deliveryMark.delete(connection);
         }
+        connection = null;
         Spool ended = spool;
         return ended == null ? () -> { } : leaves ? ended::leave : ended::delete;
     }
@@ -269,10 +271,7 @@ final class Retention {
     private void mark() {
         lock.lock();
         try {
-            if (connection != null && markedNumber != buffer.confirmedNumber()) {
-                markedNumber = buffer.confirmedNumber();
-                deliveryMark.write(connection, markedNumber);
-            }
+            writeMark();
             markScheduled = !buffer.isEmpty();
             if (markScheduled) {
                 Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
@@ -283,5 +282,26 @@ final class Retention {
         } finally {
             lock.unlock();
         }
+    }
+
+    private void writeMark() {
+        if (connection != null && markedNumber != buffer.confirmedNumber()) {
+            markedNumber = buffer.confirmedNumber();
+            deliveryMark.write(connection, markedNumber);
+        }
+    }
+
+    /**
+     * Writes the mark once more, at the end of the process; without a connection, or messages held, there is nothing to
+     * write.
+     *
+     * @return completed when the broker has it
+     */
+    CompletableFuture<Void> lastMark() {
+        if (connection == null || buffer.isEmpty()) {
+            return CompletableFuture.completedFuture(null);
+        }
+        writeMark();
+        return deliveryMark.handled(connection);
     }
 }

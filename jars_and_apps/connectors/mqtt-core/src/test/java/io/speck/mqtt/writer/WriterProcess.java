@@ -51,6 +51,12 @@ public final class WriterProcess implements AutoCloseable {
         return started;
     }
 
+    /** Asks it to end, and waits for that. */
+    public void terminate() {
+        process.destroy();
+        process.onExit().join();
+    }
+
     /** Ends it as a power cut does. */
     @Override
     public void close() {
