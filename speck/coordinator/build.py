@@ -192,6 +192,7 @@ def build(
         workers.cores_of,
         silent=partial(silent_engines, pool),
         startable=workers.startable_engines,
+        leaving=workers.leaving_engines,
     )
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
     planner = Planner(store, inventory, settings, pool, deployments, observer, sampler, code)
@@ -249,7 +250,9 @@ def build(
     )
     adaptation.mover = Mover(deployments, placer, changes)
     sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments, agents)
-    doctor = Doctor(deployments, pool, inventory, sampler, losses, readers, agents, primary)
+    doctor = Doctor(
+        deployments, pool, inventory, sampler, losses, readers, agents, workers.stopped_engines, primary
+    )
     return Services(
         coordinator=coordinator,
         changes=changes,

@@ -6,7 +6,7 @@ With a pool of its own it also works without a server.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -96,6 +96,17 @@ def between(found: Sequence[Examined], pool: BinderPool, edges: Iterable[Edge]) 
         for address, each in part.items():
             complaints[address] += each
     return [_with(each, complaints.pop(each.address, ()) if each.role == "broker" else ()) for each in found]
+
+
+def without_stopped(found: Iterable[Examined], stopped: Set[str]) -> list[Examined]:
+    """The health checks without the faults of engines that were ``stopped``, as no job needs them."""
+    remark = Complaint("is stopped, as no job needs it", remark=True)
+    return [
+        replace(each, found=replace(each.found, complaints=(remark,)))
+        if each.role == "engine" and not each.reached and each.address in stopped
+        else each
+        for each in found
+    ]
 
 
 def with_reach(

@@ -6,7 +6,7 @@ next that fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from speck.core.inventory import Engine, Pool
@@ -80,17 +80,24 @@ def choose_engines(
 
 
 def crowded_out(
-    pool: Pool, present: Iterable[Job], chosen: Iterable[Job], cores: Cores, fit: Fit = loose_fit
+    pool: Pool,
+    present: Iterable[Job],
+    chosen: Iterable[Job],
+    cores: Cores,
+    fit: Fit = loose_fit,
+    dead: Set[str] = frozenset(),
 ) -> list[Job]:
     """The jobs whose engine, chosen before, has no room for them now, though another one of the pool has.
 
-    ``present`` are the jobs at the engines, ``chosen`` those that are to follow, each at its engine.
+    ``present`` are the jobs at the engines, ``chosen`` those that are to follow, each at its engine, ``dead``
+    the addresses of engines that can take none.
     """
     engines, found = filled(pool, present, cores), []
     for job in chosen:
         at = next(index for index, each in enumerate(engines) if each.engine.spe_address == job.spe_address)
         full = not engines[at].has_room(job, cores, fit)
-        if full and any(each.has_room(job, cores, fit) for each in engines):
+        able = (each for each in engines if each.engine.spe_address not in dead)
+        if full and any(each.has_room(job, cores, fit) for each in able):
             found.append(job)
         engines[at] = engines[at].with_job(job, cores)
     return found

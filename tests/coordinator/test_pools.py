@@ -233,6 +233,16 @@ def test_a_plan_for_engines_that_are_all_full_is_accepted(bench: Bench) -> None:
     assert (operation.state, bench.numbers()) == ("waiting", [8, 8, 8])  # for a slot
 
 
+def test_a_plan_is_accepted_where_only_an_engine_that_is_away_has_room(bench: Bench) -> None:
+    bench.apply(*pooled(*range(16)))
+    bench.world.down(THIRD)
+    plans = bench.services.retained_plans
+    shown = plans.show(Apply(composition(*pooled(30), name="other")), Request())
+    operation = plans.accept(shown.id, Request())
+    assert operation.wait(30)
+    assert (operation.state, bench.numbers()) == ("waiting", [8, 8, 0])
+
+
 def test_room_that_a_refused_composition_had_chosen_is_free_again(bench: Bench) -> None:
     too_many = Quotas(jobs=4)
     coordinator = bench.services.coordinator

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +25,7 @@ from speck.binder.asking import CLOSING, begin
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff, exponential
 from speck.controller.workers.group import JobLoad, WorkerGroup
-from speck.controller.workers.hooked import DEPARTURE, Hooked, Note
+from speck.controller.workers.hooked import Hooked, Note
 from speck.controller.workers.hooks import BOUND, HookCall, WorkerRequest
 from speck.controller.workers.pool import EnginePool
 from speck.controller.workers.pool_engine import PoolEngine
@@ -120,16 +120,18 @@ class WorkerController:
                 self._reconciling[address] = begin(
                     partial(self._reconcile, group, jobs, generations), "scale"
                 )
+        snapshots = self.deployments.snapshots() if self.pools else []
+        in_use = {address for each in snapshots for address in each.engine_addresses()}
         for pool in self.pools:
-            self._observe_pool(pool, loads, generations)
+            self._observe_pool(pool, loads, in_use, generations)
 
     def _observe_pool(
-        self, pool: EnginePool, loads: Sequence[JobLoad], generations: Mapping[str, int]
+        self, pool: EnginePool, loads: Sequence[JobLoad], in_use: Set[str], generations: Mapping[str, int]
     ) -> None:
         addresses = {each.spe_address for each in pool.pool.engines}
         with self._lock:
             pool.learn(each for each in loads if each.job.spe_address in addresses)
-            pool.decide()
+            pool.decide(in_use)
         for address in addresses:
             before = self._reconciling.get(address)
             if before is None or before.done():
@@ -150,7 +152,7 @@ class WorkerController:
         if Capability.WORKERS in engine.capabilities:
             return engine.workers()
         room = engine.capacity()
-        free = room.slots is not None and room.slots == room.slots_free
+        free = not engine.running() if room.slots is None else room.slots == room.slots_free
         return [
             Worker(id=address, free=free, slots=room.slots, slots_free=room.slots_free, memory=room.memory)
         ]
@@ -176,6 +178,8 @@ class WorkerController:
             with self._lock:
                 self._report(self._follow_hook(engine))
                 self._act(engine, generations)
+        except SpeckError as error:
+            _log.warning("the hook of %s was not called: %s", engine.address, error)
         except Exception:
             _log.exception("the hook of %s could not be called", engine.address)
         finally:
@@ -234,8 +238,9 @@ class WorkerController:
         with self.operations.frozen():
             # A job may have been placed on a worker since it was seen as free.
             if self._is_undisturbed(group, generations):
+                self.pool.permit(group.address)  # another server may have taken over
                 # Longer than the hook and the departure of the workers take, in case no round follows.
-                longest = 2 * self.bound + DEPARTURE
+                longest = 2 * self.bound + group.departure
                 self.pool.pause(_engine_of(group.address), group.address, longest)
                 self._send(group, request, now)
 
@@ -244,26 +249,32 @@ class WorkerController:
         using = [
             snapshot.head.name
             for snapshot in self.deployments.snapshots()
-            if group.address in {job.spe_address for job in snapshot.desired.values()} | snapshot.addresses()
+            if group.address in snapshot.engine_addresses() | snapshot.addresses()
         ]
         idle = all(self.operations.is_idle_since(each, generations.get(each, 0)) for each in using)
         return idle and group.may_stop(using)
 
     def _send(self, group: Hooked, request: WorkerRequest, now: float) -> None:
         note = group.send(request, now)
-        call = self._calls[group.address] = HookCall(group.hook, request, self.bound)
         # The intent is in the audit log before the effect.
-        self._report([note] if note is not None else [])
+        recorded = self._report([note] if note is not None else [])
+        if request.stop and not recorded:
+            group.withdraw()
+            return
+        call = self._calls[group.address] = HookCall(group.hook, request, self.bound)
         call.start()
 
-    def _report(self, notes: Sequence[Note]) -> None:
+    def _report(self, notes: Sequence[Note]) -> bool:
+        """Write events; false if that failed."""
         if not notes:
-            return
+            return True
         events = [Event(self.clock(), kind, message, automatic=True) for kind, message in notes]
         try:
             self.report(events)
         except SpeckError as error:
             _log.error("%s could not be recorded: %s", events[0].message, error)
+            return False
+        return True
 
     # --- the jobs
 
@@ -323,6 +334,12 @@ class WorkerController:
         """The engines of pools that are started as soon as they have a job."""
         with self._lock:
             return {at for each in self.pools for at, engine in each.hooked.items() if engine.can_start}
+
+    def leaving_engines(self) -> set[str]:
+        """The engines of pools that are being stopped; some answer still."""
+        with self._lock:
+            hooked = [each for pool in self.pools for each in pool.hooked.values()]
+            return {each.address for each in hooked if each.is_stopping(self.steady())}
 
     def cores_of(self, job: Job) -> float | None:
         """The measured cores of an instance of a job in a pool; ``None``: not measured, or in no pool."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from speck.controller.backoff import Backoff
 from speck.controller.workers.hooks import WorkerRequest, is_nameable
@@ -46,6 +46,8 @@ class Sent:
 @dataclass
 class Hooked:
     """The workers that a hook starts and stops.  Times are Unix time, s."""
+
+    departure: ClassVar[float] = DEPARTURE
 
     site: str
     engine: Engine
@@ -122,6 +124,10 @@ class Hooked:
 
     # --- the request under way
 
+    def withdraw(self) -> None:
+        """The hook is not called after all."""
+        self.sent = None
+
     def send(self, request: WorkerRequest, now: float) -> Note | None:
         """Note that the hook is called; returns an event, unless this repeats a call that failed."""
         present = len(self.workers)
@@ -163,7 +169,7 @@ class Hooked:
         sent = self.sent
         if sent is None or not sent.request.stop or self.silent:
             return False
-        return sent.reported is None or now - sent.reported < DEPARTURE
+        return sent.reported is None or now - sent.reported < self.departure
 
     def _fail(self, fault: str, now: float) -> Note | None:
         sent, self.sent = self.sent, None

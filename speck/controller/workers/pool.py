@@ -6,7 +6,7 @@ No calls and no clock of its own, as :mod:`speck.controller.workers.group`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any, TypeVar
@@ -54,6 +54,7 @@ class EnginePool:
     _measured: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _places: dict[str, str] = field(default_factory=dict)  # the engine of each job at the last look
+    _in_use: Set[str] = frozenset()  # the addresses at the last decision
 
     @property
     def site(self) -> str:
@@ -171,19 +172,26 @@ class EnginePool:
 
     # --- decisions
 
-    def decide(self) -> None:
-        """Decide which engines with a hook are needed: those with jobs, and spare ones, at least one in all.
+    def decide(self, in_use: Set[str]) -> None:
+        """Decide which engines with a hook are needed: those ``in_use``, and spare ones, at least one in all.
 
-        Spare are first those that run anyway, so that none is started for another one.
+        Spare are first those that run anyway, so that none is started for another one, and last those that
+        cannot be started.
         """
-        used = {each.engine.spe_address for each in self.engines if each.jobs}
+        self._in_use = used = in_use & self._seen.keys()
         count = max(spare_workers(len(used)), 0 if used else 1)
-        free = [each.engine.spe_address for each in self.engines if not each.jobs]
-        free.sort(key=lambda address: (address in self.hooked, not self._answers(address)))
-        spare = set(free[:count])
+        free = [address for address in self._seen if address not in used]
+        spare = set(sorted(free, key=self._rank)[:count])
         reason = f"{len(used)} of {len(self.engines)} engines in use, {len(spare)} spare"
         for address, engine in self.hooked.items():
             engine.needed = Needed(int(address in used | spare), reason)
+
+    def _rank(self, address: str) -> int:
+        """The place of an engine among those that may be spare."""
+        hooked = self.hooked.get(address)
+        if self._answers(address):
+            return 0 if hooked is None else 1
+        return 2 if hooked is not None and hooked.can_start else 3
 
     def _answers(self, address: str) -> bool:
         seen = self._seen[address]
@@ -199,9 +207,9 @@ class EnginePool:
         silent = {address: self._seen[address].silent for address in needed if self._seen[address].silent}
         number, count = sum(each.slots for each in used), len(self.engines)
         reason = f"{number} instances fill {len(used)} of {count} engines"
-        hooks = {address: each.fault for address, each in self.hooked.items() if each.fault}
+        hooks = {address: fault for address in needed if (fault := self._fault_of(address))}
         faults = "; ".join(f"{address}: {why}" for address, why in (silent | hooks).items())
-        due = [each.backoff.next_try(address) for address, each in self.hooked.items() if each.fault]
+        due = [self.hooked[address].backoff.next_try(address) for address in hooks]
         return {
             "site": self.site,
             "engine": f"pool {self.pool.name}",
@@ -212,10 +220,10 @@ class EnginePool:
             "present": len(answering),
             "desired": len(needed),
             "bins": len(used),
-            "spare": len(needed) - len(used),
+            "spare": len(set(needed) - self._in_use),
             "instances": number,
             "predicted": 0,
-            "state": self._state(sum(map(self._answers, needed)), len(needed)),
+            "state": "failed" if hooks else self._state(sum(map(self._answers, needed)), len(needed)),
             "message": faults or reason,
             "next_try": min((at + offset for at in due if at is not None), default=None),
             "observed_at": max((each.at + offset for each in answering if each.at is not None), default=None),
@@ -223,14 +231,16 @@ class EnginePool:
             "filled": [each.load for each in used],
         }
 
+    def _fault_of(self, address: str) -> str:
+        hooked = self.hooked.get(address)
+        return "" if hooked is None else hooked.fault
+
     def _is_needed(self, address: str) -> bool:
         """True for an engine that is to run."""
         hooked = self.hooked.get(address)
         return hooked is None or hooked.needed is None or hooked.needed.count > 0
 
     def _state(self, present: int, needed: int) -> str:
-        if any(each.fault for each in self.hooked.values()):
-            return "failed"
         if any(each.sent is not None for each in self.hooked.values()):
             return "scaling"
         return "idle" if present == needed else "short" if present else "silent"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from speck.controller.workers.hooked import Hooked, Note, Sent
+from speck.controller.workers.hooked import ARRIVAL, Hooked, Note, Sent
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Worker
 
@@ -24,7 +24,10 @@ class Needed:
 class PoolEngine(Hooked):
     """One engine, the only worker of its own; ``needed`` is the last decision.  Times are Unix time, s."""
 
+    departure = ARRIVAL  # a machine may take as long to end as to start
+
     needed: Needed | None = None
+    start_failed: bool = False  # since it answered last
     _silent_since: float | None = None
 
     @property
@@ -40,11 +43,11 @@ class PoolEngine(Hooked):
     @property
     def can_start(self) -> bool:
         """True if the hook starts it as soon as it has a job."""
-        return not self.fault
+        return not self.start_failed
 
     def answered(self, free: bool, now: float) -> None:
         """Note that the engine answers; ``free`` is true if nothing runs there."""
-        self._silent_since = None
+        self._silent_since, self.start_failed = None, False
         self.observe([Worker(id=self.address, free=free)], now)
 
     def unanswered(self, now: float) -> None:
@@ -59,7 +62,22 @@ class PoolEngine(Hooked):
         """See :meth:`Hooked.may_stop`: no job may be at the engine, or be about to start there."""
         return not compositions
 
+    def note_state(self, now: float) -> Note | None:
+        """See :meth:`Hooked.note_state`; a failed start is one event, until the engine answers."""
+        fault = self.fault
+        ended = super().note_state(now)
+        if self.start_failed:
+            self.fault = fault
+            return None
+        return ended
+
+    def _fail(self, fault: str, now: float) -> Note | None:
+        self.start_failed |= self.sent is not None and not self.sent.request.stop
+        return super()._fail(fault, now)
+
     def _stoppable(self, now: float) -> list[str]:
+        if self._silent_since is not None:  # what runs there now is not known
+            return []
         since = self.free_since.get(self.address)
         return [self.address] if since is not None and now - since >= self.hook.idle else []
 

@@ -139,7 +139,7 @@ class Placer:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
             return Assignment(self._with_engines(draft.settled(sites, homes), reserve))
-        draft = reachable(draft, self.pool)
+        draft = reachable(draft, self.pool, self.pools)
         with self.alone():
             model, advice = self._advised(draft, PlacementRequest())
             settled = self._placed(draft, model, advice, reserve)
@@ -199,7 +199,10 @@ class Placer:
         self._check(draft, wishes)
         head = self.deployments.head(composition.name)
         able = portable(
-            reachable(draft, self.pool), self.deployments.snapshot(head), self.pool, self.state_limit
+            reachable(draft, self.pool, self.pools),
+            self.deployments.snapshot(head),
+            self.pool,
+            self.state_limit,
         )
         with self.alone():
             inputs = self.inputs()

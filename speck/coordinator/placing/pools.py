@@ -31,7 +31,8 @@ class EnginePools:
 
     ``cores`` gives the measured cores of an instance of a job, ``fit`` is the rule of the packing.
     ``silent`` asks engines by their addresses now, and gives those that do not answer; ``startable`` are
-    those that are started as soon as they have a job.  Safe to use from several threads.
+    those that are started as soon as they have a job, ``leaving`` those that are being stopped.  Safe to use
+    from several threads.
     """
 
     deployments: Deployments
@@ -40,8 +41,15 @@ class EnginePools:
     fit: Fit = loose_fit
     silent: Callable[[Collection[str]], Set[str]] = _all_answer
     startable: Callable[[], Set[str]] = frozenset
+    leaving: Callable[[], Set[str]] = frozenset
     _choices: Choices = field(default_factory=Choices, init=False)
     _choosing: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def members(self, address: str) -> Sequence[str]:
+        """The engine at an address, and those that may be chosen in its place: the others of its pool."""
+        pool = self.inventory.pool_of(address)
+        others = () if pool is None else pool.engines
+        return [address, *(each.spe_address for each in others if each.spe_address != address)]
 
     def assign(self, composition: Composition, *, reserve: bool = False) -> Composition:
         """A composition with an engine for each job that SpecK gives one of a pool.
@@ -67,7 +75,8 @@ class EnginePools:
         """Reserve the engines that a composition was given before, until :meth:`release`.
 
         Raises :class:`~speck.errors.StalePlan` if one has no room for a new job by now, and another of its
-        pool has; of a composition that runs there already (``running``) nothing is checked.
+        pool that answers, or is started, has; of a composition that runs there already (``running``) nothing
+        is checked.
         """
         with self._choosing:
             if not running and (crowded := self._crowded_out(composition)):
@@ -85,13 +94,19 @@ class EnginePools:
         jobs = composition.jobs
         new = [name for name in asked if own.get(name) != jobs[name].spe_address]
         present = [*elsewhere, *(job for name, job in jobs.items() if name not in new)]
-        return [
-            job
-            for pool in dict.fromkeys(asked[name] for name in new)
-            for job in crowded_out(
-                pool, present, [jobs[name] for name in new if asked[name] is pool], self.cores, self.fit
-            )
-        ]
+        found: list[Job] = []
+        for pool in dict.fromkeys(asked[name] for name in new):
+            chosen = [jobs[name] for name in new if asked[name] is pool]
+            crowded = crowded_out(pool, present, chosen, self.cores, self.fit)
+            if crowded and (dead := self._dead(pool)):
+                crowded = crowded_out(pool, present, chosen, self.cores, self.fit, dead)
+            found += crowded
+        return found
+
+    def _dead(self, pool: Pool) -> Set[str]:
+        """The engines of a pool that do not answer, and are not started as soon as they have a job."""
+        silent = self.silent([each.spe_address for each in pool.engines])
+        return silent - self.startable() if silent else silent
 
     def release(self, name: str) -> None:
         """End the reservation of a composition's engines."""
@@ -109,7 +124,7 @@ class EnginePools:
     def _chosen(self, composition: Composition, asked: Mapping[str, Pool], silent: Set[str]) -> Composition:
         elsewhere, own, begun = self._present(composition)
         jobs = dict(composition.jobs)
-        started = silent & self.startable() if silent else silent
+        started = (silent & self.startable()) | self.leaving()
         dead = silent - started
         for pool in dict.fromkeys(asked.values()):
             names = [name for name, each in asked.items() if each is pool]

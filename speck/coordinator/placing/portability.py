@@ -10,6 +10,7 @@ from speck.apply.state_transfer import StateTransfer
 from speck.binder import EngineBinder
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
+from speck.coordinator.placing.pools import EnginePools
 from speck.core.draft import Draft, ExcludedSite
 from speck.core.job import Job
 from speck.core.runtime import Handle
@@ -32,29 +33,38 @@ class Portable:
     shared: frozenset[str]
 
 
-def reachable(draft: Draft, pool: BinderPool) -> Draft:
+def reachable(draft: Draft, pool: BinderPool, pools: EnginePools) -> Draft:
     """A draft without the candidates whose engine does not answer, but for the present place of a job.
 
-    A job none of whose candidates answers keeps them all: it waits for the one that is chosen.
+    For an engine of a pool another one stands that answers, or else one that is started for the job.  A job
+    none of whose candidates answers keeps them all: it waits for the one that is chosen.
     """
-    engines = sorted(
-        {
-            (draft.jobs[name].engine, address)
-            for name, found in draft.candidates.items()
-            for site, address in found.items()
-            if draft.jobs[name].movable and site != draft.sites.get(name)
+    asked = {
+        name: {
+            site: pools.members(address) for site, address in found.items() if site != draft.sites.get(name)
         }
-    )
-    faults = _silent(engines, lambda each: pool.engine_at(*each))
+        for name, found in draft.candidates.items()
+        if draft.jobs[name].movable
+    }
+    engines = {
+        (draft.jobs[name].engine, address)
+        for name, sites in asked.items()
+        for addresses in sites.values()
+        for address in addresses
+    }
+    faults = _silent(sorted(engines), lambda each: pool.engine_at(*each))
+    startable = pools.startable() if faults else frozenset()
     candidates, refused = dict(draft.candidates), list(draft.refused)
-    for name, found in draft.candidates.items():
-        silent = {
-            site: fault
-            for site, address in found.items()
-            if (fault := faults.get((draft.jobs[name].engine, address))) and site != draft.sites.get(name)
-        }
-        if len(silent) < len(found):
-            candidates[name] = {site: each for site, each in found.items() if site not in silent}
+    for name, sites in asked.items():
+        kind, able, silent = draft.jobs[name].engine, dict(draft.candidates[name]), dict[str, str]()
+        for site, addresses in sites.items():
+            answering = [each for each in addresses if (kind, each) not in faults]
+            if usable := answering or [each for each in addresses if each in startable]:
+                able[site] = usable[0]
+            else:
+                silent[site] = faults[kind, addresses[0]]
+        if len(silent) < len(able):
+            candidates[name] = {site: each for site, each in able.items() if site not in silent}
             refused += [ExcludedSite(name, site, fault) for site, fault in silent.items()]
     return replace(draft, candidates=candidates, refused=tuple(refused))
 

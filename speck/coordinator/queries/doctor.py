@@ -6,7 +6,7 @@ has no findings of that kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -23,7 +23,7 @@ from speck.core.lifecycle import AttemptPhase
 from speck.core.waiting import exact_text
 from speck.errors import Rejected
 from speck.observe.between import edges_of
-from speck.observe.healthcheck import examine
+from speck.observe.healthcheck import examine, without_stopped
 from speck.observe.losses import RECENT, LossKind, LossRecorder, receives_qos0
 from speck.observe.readers import ReaderWatch
 from speck.observe.sampler import Sampler
@@ -73,6 +73,7 @@ class Doctor:
     losses: LossRecorder
     readers: ReaderWatch
     agents: Agents
+    stopped: Callable[[], Set[str]]  # the engines of pools that were, as no job needs them
     primary: Primary | None = None
 
     _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
@@ -119,7 +120,8 @@ class Doctor:
             )
 
     def _sites(self) -> Iterator[Diagnosis]:
-        for each in examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots())):
+        found = examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots()))
+        for each in without_stopped(found, self.stopped()):
             for complaint in each.found.complaints:
                 if complaint.remark:
                     continue

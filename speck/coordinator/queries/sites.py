@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from speck.binder.asking import ask
@@ -13,18 +13,15 @@ from speck.controller.workers import WorkerController
 from speck.coordinator.agents import Agents
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory, Site
-from speck.core.runtime import Complaint
 from speck.errors import NotFound
 from speck.observe.between import edges_of
 from speck.observe.from_engines import CHECKS
-from speck.observe.healthcheck import Examined, examine, with_reach
+from speck.observe.healthcheck import Examined, examine, with_reach, without_stopped
 from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
 from speck.store.deployments import Deployments, nearest
 
 PATIENCE = 30.0  # s, for the answers of all; a request waits for a minute
-
-_STOPPED = "is stopped, as no job needs it"
 
 
 @dataclass(frozen=True)
@@ -98,21 +95,12 @@ class SiteQueries:
 
     def _examined(self) -> list[Examined]:
         found = examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots()))
-        return self._without_stopped(found)
-
-    def _without_stopped(self, found: Iterable[Examined]) -> list[Examined]:
-        """An engine that was stopped, as no job needs it, has no faults."""
-        stopped, remark = self.controller.stopped_engines(), Complaint(_STOPPED, remark=True)
-        return [
-            replace(each, found=replace(each.found, complaints=(remark,)))
-            if each.role == "engine" and not each.reached and each.address in stopped
-            else each
-            for each in found
-        ]
+        return without_stopped(found, self.controller.stopped_engines())
 
     def _examined_from_engines(self) -> list[dict[str, Any]]:
         snapshots = self.deployments.snapshots()
-        found = self._without_stopped(examine(self.inventory, self.pool, CHECKS, edges_of(snapshots)))
+        examined = examine(self.inventory, self.pool, CHECKS, edges_of(snapshots))
+        found = without_stopped(examined, self.controller.stopped_engines())
         forms = [form for snapshot in snapshots for form in snapshot.forms.values()]
         used = [
             (each.spe_address, broker) for each in forms for broker in (each.source_broker, each.sink_broker)
