@@ -18,15 +18,16 @@ import psutil
 from benchmarks.adapt.rig import STEP_PATIENCE, Rig, has_happened, seconds_to, sites, there
 from speck.local.wan.cgroup import CpuQuota
 
-REAL_CORES = 0.2
-RATE = 1000.0  # messages/s
+REAL_CORES = 0.1
+RATE = 500.0  # messages/s
+BURNT = 200  # µs of processor time for each, so that all of the cores are needed
 BACK_PATIENCE = 600.0  # s from the step until the jobs are back
 
 
 def measure() -> dict[str, Any]:
     """Run it; the figures by key."""
     with TemporaryDirectory() as name, ExitStack() as stack:
-        rig = Rig(Path(name), stack, RATE)
+        rig = Rig(Path(name), stack, RATE, BURNT)
         quota = stack.enter_context(CpuQuota(f"speck-adapt-{os.getpid()}", REAL_CORES))
         quota.add(_listening(rig.places["A"].engine.address))
         begun = time.monotonic()

@@ -7,7 +7,9 @@ doubled on the way a count above 1.
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -21,13 +23,14 @@ from speck.store import Store
 from testbed.faults.flow import Listener, Sender, await_true, client
 from testbed.faults.served import Served
 from testbed.faults.sites import flink_places
+from testbed.servers.flink import compile_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "adapt"
 PERIOD = 5  # s between two decisions
 STEP_PATIENCE = 240.0  # s until the loop makes its step
 ARRIVED = 90.0  # s until the last message is through
-JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
+JAR = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
 SITES: Mapping[str, Mapping[str, Any]] = {
     "A": {"cores": 2, "tier": "edge", "uplink": {"bandwidth": "20 Mbit/s", "latency": "20 ms"}},
     "B": {"cores": 4, "tier": "cloud", "uplink": {"bandwidth": "100 Mbit/s", "latency": "2 ms"}},
@@ -35,10 +38,16 @@ SITES: Mapping[str, Mapping[str, Any]] = {
 
 
 class Rig:
-    """The two sites, up for as long as the stack is, and what is sent and received: ``rate`` messages/s."""
+    """The two sites, up for as long as the stack is, and what is sent and received: ``rate`` messages/s.
 
-    def __init__(self, directory: Path, stack: ExitStack, rate: float) -> None:
+    The first job takes ``burnt`` µs of processor time for each message.
+    """
+
+    def __init__(self, directory: Path, stack: ExitStack, rate: float, burnt: int = 0) -> None:
         self.places = flink_places(stack, directory)
+        self._burnt = burnt
+        shutil.copy(JAR, directory / JAR.name)
+        self._burning = compile_jobs(directory) if burnt else None
         self._directory = directory
         self._sites, self._store = directory / "sites.yaml", directory / "store"
         sites = {
@@ -58,12 +67,12 @@ class Rig:
     def server(self) -> Served:
         """A server over the store."""
         log = self._directory / "serve.log"
-        return Served(self._store, self._sites, ROOT, log, further={"adapt": PERIOD})
+        return Served(self._store, self._sites, self._directory, log, further={"adapt": PERIOD})
 
     def begin(self, served: Client) -> None:
         """Deploy the jobs at B, permit both sites, and send."""
-        _apply(served, _composition({"site": "B"}, "off"))
-        _apply(served, _composition({"sites": ["A", "B"]}, "auto"))
+        _apply(served, self._composition({"site": "B"}, "off"))
+        _apply(served, self._composition({"sites": ["A", "B"]}, "auto"))
         self.sender.start()
 
     def account(self, sent: Sequence[str]) -> dict[str, int]:
@@ -72,13 +81,44 @@ class Rig:
             there(server)
             with suppress(TimeoutError):  # then some are lost
                 await_true("all messages", lambda: self._lost(sent) == 0, ARRIVED)
-        counts = self._listener.last_counts()
+        counts = self._counts()
         doubled = sum(counts[each] - 1 for each in sent if each in counts)
         return {"messages": len(sent), "lost": self._lost(sent), "doubled": doubled}
 
     def _lost(self, sent: Sequence[str]) -> int:
-        counts = self._listener.last_counts()
+        counts = self._counts()
         return sum(each not in counts for each in sent)
+
+    def _counts(self) -> Counter[str]:
+        """The count of each message; behind some is the time that was burnt."""
+        counts: Counter[str] = Counter()
+        for text, count in self._listener.last_counts().items():
+            counts[text.partition(" ")[0]] += count
+        return counts
+
+    def _composition(self, where: Mapping[str, Any], mode: str) -> bytes:
+        job = {"engine": "flink", "job_path": JAR.name, **where}
+        forward = {
+            "job_name": "forward",
+            "entry_class": "io.speck.flink.jobs.Forward",
+            "source_broker": "A",
+            "source_topic": "adapt/in",
+            "sink_broker": "A",
+            "sink_topic": "adapt/middle",
+        }
+        if self._burning is not None:
+            forward |= {"entry_class": "streets.Burning", "job_path": self._burning.name}
+        arguments = {"arguments": {"micros": self._burnt}} if self._burnt else {}
+        count = {
+            "job_name": "count",
+            "entry_class": "io.speck.flink.jobs.CountByKey",
+            "source_broker": "A",
+            "source_topic": "adapt/middle",
+            "sink_broker": "B",
+            "sink_topic": "adapt/out",
+        }
+        jobs = [{**job, **forward, **arguments}, {**job, **count}]
+        return yaml.safe_dump({"name": NAME, "placement": {"mode": mode}, "jobs": jobs}).encode()
 
     def remembered(self) -> dict[str, Any]:
         """The outcomes of the steps, and the number of bans; no server may run."""
@@ -113,28 +153,6 @@ def has_happened(served: Client, kind: str) -> bool:
         return any(each["kind"] == kind for each in served.events(200))
     except ServerError:
         return False
-
-
-def _composition(where: Mapping[str, Any], mode: str) -> bytes:
-    job = {"engine": "flink", "job_path": JAR, **where}
-    forward = {
-        "job_name": "forward",
-        "entry_class": "io.speck.flink.jobs.Forward",
-        "source_broker": "A",
-        "source_topic": "adapt/in",
-        "sink_broker": "A",
-        "sink_topic": "adapt/middle",
-    }
-    count = {
-        "job_name": "count",
-        "entry_class": "io.speck.flink.jobs.CountByKey",
-        "source_broker": "A",
-        "source_topic": "adapt/middle",
-        "sink_broker": "B",
-        "sink_topic": "adapt/out",
-    }
-    jobs = [{**job, **forward}, {**job, **count}]
-    return yaml.safe_dump({"name": NAME, "placement": {"mode": mode}, "jobs": jobs}).encode()
 
 
 def _apply(served: Client, text: bytes) -> None:
