@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -470,6 +471,22 @@ def test_a_lied_about_speed_leads_back_once_and_is_banned(bench: Bench) -> None:
     bench.conditions.factors = {}
     bench.round(times=50)  # within the ban
     assert {job for job, site in bench.where.items() if site == "A"} == set()
+
+
+@pytest.mark.slow("minutes of simulated load")
+def test_a_step_to_a_site_with_fewer_cores_than_it_says_is_taken_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No message costs more there, but ever more of them wait: known from half a minute after the step."""
+    first_step(bench)
+    bench.round(times=3)
+    counts = count(20_000, 5_000)
+    monkeypatch.setattr(bench.services.coordinator.sampler, "waiting", lambda: {"clean-a": next(counts)})
+    bench.round(times=12)
+    assert set(bench.where.values()) == {"D"}
+    assert bench.steps == ["back", "kept"]
+    [ban] = bench.memory.bans
+    assert (set(ban.jobs), ban.target, ban.reason) == (GROUP, "A", "its jobs are falling behind")
 
 
 def test_failed_move_is_undone_and_banned(bench: Bench) -> None:

@@ -335,7 +335,9 @@ class Adaptation:
         self, name: str, step: StepRecord, present: Present, observed: Observations
     ) -> Realised | None:
         """The effect of a step, where its jobs' figures are measured at the target."""
-        lags = bool(set(observed.lagging) & set(step.jobs))
+        lags = observed.falls_behind(step.jobs, max(verdict.WINDOW, present.inputs.interval))
+        if lags is None:
+            return None
         if step.due and isinstance(step.target, Cuts):
             return self._seen(step, self.mover.recut_effect(name, step, present, lag_grows=lags), observed)
         if not step.due or not {step.source, step.target} <= self.measures.inventory.sites.keys():

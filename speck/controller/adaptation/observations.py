@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from speck.controller.adaptation.mover import Present
@@ -58,6 +58,13 @@ class Observations:
         self.draining = triggers.draining(self._waiting, present.rates)
         if self.lagging and not former:
             self._reported.append(Trigger.LAG)
+
+    def falls_behind(self, jobs: Collection[str], span: float) -> bool | None:
+        """True if one of these jobs has fallen behind for ``span`` s; ``None``: that is not known yet."""
+        waiting = {name: each for name, each in self._waiting.items() if name in jobs}
+        if self.present is None or not all(triggers.is_known_for(each, span) for each in waiting.values()):
+            return None
+        return bool(triggers.lagging(waiting, self.present.rates, span))
 
     def due(
         self, memory: AdaptationState, silent: Mapping[str, str], period: float, now: float

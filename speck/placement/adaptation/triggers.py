@@ -79,13 +79,13 @@ def rates(before: Mapping[str, float], now: Mapping[str, float]) -> Iterator[Con
             yield Trigger.RATES, name
 
 
-def lagging(waiting: Mapping[str, Waiting], into: Mapping[str, float]) -> list[str]:
-    """The jobs for which ever more messages wait, and more than arrive in a while."""
+def lagging(waiting: Mapping[str, Waiting], into: Mapping[str, float], span: float = LAG_SPAN) -> list[str]:
+    """The jobs for which ever more messages have waited for ``span`` s, and more than arrive in a while."""
     found = []
     for name, samples in waiting.items():
-        if len(samples) < 2 or samples[-1][0] - samples[0][0] < LAG_SPAN:
+        if not is_known_for(samples, span):
             continue
-        counts = [count for _, count in samples]
+        counts = [count for _, count in recent(samples, samples[-1][0], span)]
         grows = counts == sorted(counts) and counts[-1] > counts[0]
         if grows and counts[-1] > LAG * into.get(name, 0.0):
             found.append(name)
@@ -101,7 +101,12 @@ def draining(waiting: Mapping[str, Waiting], into: Mapping[str, float]) -> list[
     ]
 
 
-def recent(samples: Waiting, now: float) -> list[tuple[float, int]]:
-    """The samples of the span over which a growth counts, and the one before it."""
-    older = [each for each in samples if each[0] <= now - LAG_SPAN]
-    return [*older[-1:], *(each for each in samples if each[0] > now - LAG_SPAN)]
+def is_known_for(samples: Waiting, span: float) -> bool:
+    """True if the samples cover ``span`` s."""
+    return samples[-1][0] - samples[0][0] >= span
+
+
+def recent(samples: Waiting, now: float, span: float = LAG_SPAN) -> list[tuple[float, int]]:
+    """The samples of the ``span`` over which a growth counts, and the one before it."""
+    older = [each for each in samples if each[0] <= now - span]
+    return [*older[-1:], *(each for each in samples if each[0] > now - span)]
