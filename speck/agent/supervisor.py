@@ -187,13 +187,14 @@ class Supervisor:
         """End the copies that were replaced elsewhere, prepare the sessions of the others, then start these.
 
         All fences are read first: the rest may take minutes at a loaded site.  A job that writes to a broker
-        starts after the sessions there that the others read through: what it writes would reach nobody.
+        starts after the sessions there that the others read through: what it writes would reach nobody.  That
+        concerns the site's own broker alone; those of others have not lost theirs with the site.
         """
         fenced = self._fences.read([each.record for each in lost])
         newest = [each for each in lost if self._is_newest(each.record, fenced[each.record.attempt.id])]
         ready = [each for each in newest if self._prepare(each)]
         waiting = [each.record for each in lost if each not in ready and not self._is_over(each.record)]
-        unsafe = {each.job.source_broker for each in waiting}
+        unsafe = {each.job.source_broker for each in waiting} & {self.own_broker}
         for each in ready:
             broker = each.record.job.sink_broker
             if broker in unsafe:
@@ -221,7 +222,10 @@ class Supervisor:
             return True
 
     def _prepare(self, down: _Down) -> bool:
-        """Have the session at the site's broker; true if the job may be started."""
+        """Have the session at the site's broker; true if it is there.
+
+        The job may start if it is ``GONE`` then.
+        """
         with self._turn(down.record) as now, within(_PREPARING):
             if now is None or not now.phase.permitted:
                 return False
@@ -235,8 +239,13 @@ class Supervisor:
             except SpeckError as error:
                 self._wait_for(now, one_line(error))
                 return False
-            if now.phase is not Phase.GONE or (down.failure and not now.failed):
-                self.engine.attempts.put(down.gone(now))
+            try:
+                if now.phase is not Phase.GONE or (down.failure and not now.failed):
+                    self.engine.attempts.put(down.gone(now))
+            except (
+                BinderError
+            ) as error:  # a full disk: those that write to its session need not wait for that
+                self._wait_for(now, one_line(error))
             return True
 
     def _begin(self, record: Record) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from speck.agent.agent import Agent
 from speck.agent.attempt_files import AttemptFiles
-from speck.agent.run_state import Phase
+from speck.agent.run_state import Phase, Record
 from speck.agent.status import status
 from speck.binder import EngineBinder
 from speck.core.inventory import Engine
@@ -85,6 +85,26 @@ def test_a_job_that_its_engine_has_lost_runs_again_without_the_coordinator(
     await_that(lambda: running(world) == 1)
     assert link.agent.attempts.of_handle(ENGINE, handle) is not None
     assert world.violations == []
+
+
+def test_a_job_whose_record_cannot_be_stored_holds_up_no_other(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("clean", "count"):
+        engine.submit(job(world, name), attempt_of(job(world, name)))
+    write = AttemptFiles.write
+
+    def full(files: AttemptFiles, record: Record) -> None:
+        if record.attempt.job_name == "clean":
+            raise BinderError("no space left on the device", address=ENGINE)
+        write(files, record)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AttemptFiles, "write", full)
+        world.restart(ENGINE)
+        await_that(lambda: running(world, "count") == 1)
+        assert running(world) == 0
+    await_that(lambda: running(world) == 1)
 
 
 def test_an_agent_that_is_started_again_starts_what_was_lost_meanwhile(
