@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import io.speck.connector.Brokers;
 import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.SinkSettings;
@@ -42,6 +43,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     /** The message that was emitted last. */
     private Received last;
     private final OnError onError;
+    private final SinkSettings parking;
     private final LeftOut leftOut;
     private final CheckpointNames checkpoints;
     private final Suspects<FailedMessage> suspects = new Suspects<>();
@@ -54,6 +56,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         this.settings = settings;
         this.format = format;
         this.onError = onError;
+        this.parking = parking;
         this.leftOut = new LeftOut(onError, parking);
         this.context = context;
     }
@@ -61,6 +64,8 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     @Override
     public void start() {
         LibraryRelease.register(context.getUserCodeClassLoader());
+        // Whoever wrote to the broker of this session may have been moved away since a power cut of the site.
+        Brokers.of(settings.login()).takeOver(parking);
         input = CurrentInput.ofThread();
         input.hold(false);
         SourceReaderMetricGroup metrics = context.metricGroup();

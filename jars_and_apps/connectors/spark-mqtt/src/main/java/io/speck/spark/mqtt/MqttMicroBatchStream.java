@@ -91,6 +91,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         this.defaultPartitions = spark.sparkContext().defaultParallelism();
         this.run = spark.sparkContext().getLocalProperty(RealTimeFeeds.RUN_PROPERTY);
         this.queryId = spark.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
+        SinkSettings parking = parking(options.source(), MqttTable.spool(spark));
+        // Whoever wrote to the broker of this session may have been moved away since a power cut of the site.
+        brokers().takeOver(parking);
         try {
             Configuration configuration = spark.sessionState().newHadoopConf();
             this.journal = new HadoopBatchJournal(checkpointLocation, configuration);
@@ -99,7 +102,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             this.commits = new CommitLog(checkpointLocation, configuration);
             this.failed = options.onError().fails() ? null : new FailedMessages(
                     FailedRanges.in(checkpointLocation, configuration),
-                    new LeftOut(options.onError(), parking(options.source(), MqttTable.spool(spark))));
+                    new LeftOut(options.onError(), parking));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

@@ -18,14 +18,33 @@ class SitePowerCutTest extends SessionCase {
         spark.conf().unset("spark.speck.spool");
     }
 
-    @Test
-    void aQueryWithoutInputSendsWhatTheBrokerLost() throws Exception {
+    private void cut() throws Exception {
         Path spool = folder.resolve("spool");
         WriterProcess.flushed(broker.url(), spool, 0, 100).close();
         broker.kill();
         broker.forget();
         broker.start();
         spark.conf().set("spark.speck.spool", spool.toString());
+    }
+
+    /** Its writer may have been moved away meanwhile, and only the query that reads there is at the site still. */
+    @Test
+    void aQueryThatReadsThereSendsWhatTheBrokerLost() throws Exception {
+        cut();
+        Topic.session(broker.url(), "query", "nothing");
+        try (Topic out = new Topic(broker.url(), "in/#")) {
+            StreamingQuery query = spark.readStream().format("mqtt").option("brokerUrl", broker.url())
+                    .option("topic", "nothing").option("clientId", "query").load().selectExpr("value")
+                    .writeStream().format("noop").option("checkpointLocation", folder.resolve("checkpoint").toString())
+                    .start();
+            assertEquals(100, out.take(100).size());
+            query.stop();
+        }
+    }
+
+    @Test
+    void aQueryWithoutInputSendsWhatTheBrokerLost() throws Exception {
+        cut();
         Topic.session(broker.url(), "query", "nothing");
         try (Topic out = new Topic(broker.url(), "in/#")) {
             StreamingQuery query = spark.readStream().format("mqtt").option("brokerUrl", broker.url())
