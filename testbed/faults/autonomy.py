@@ -12,7 +12,8 @@ from round to round, all of the site ends by SIGKILL, and is back after some sec
 - the uplink is ``up``, or ``down`` from the cut until some seconds after the engine is back;
 - the engine is ``flink`` or ``connect``, in one cell ``flink-small``;
 - while the site is dark, ``nothing`` happens, or ``count-2`` is ``moved`` away (``--leave-behind`` of the
-  engine), ``count-3`` is ``deleted``, ``count-2`` is ``edited``, or the site is ``left`` with its broker.
+  engine), ``count-3`` is ``deleted``, ``count-2`` is ``edited``, or the site is ``left`` with its broker; or
+  ``forward-1`` is moved, the ``writer`` to the site's own broker, while its reader stays.
 
 In ``reach/up/flink/nothing/engine`` the engine alone is killed.
 
@@ -63,11 +64,17 @@ _ALL = ("forward-1", "count-1", "count-2", "count-3")
 _FORMS: Mapping[str, Form] = {
     "nothing": BASE,
     "moved": Form(at_b=("count-2",)),
+    "writer": Form(at_b=("forward-1",)),
     "deleted": Form(without=("count-3",)),
     "edited": Form(edited=("count-2",)),
     "left": Form(at_b=_ALL),
 }
-_OLD: Mapping[str, Sequence[str]] = {"moved": ("count-2",), "deleted": ("count-3",), "left": _ALL}
+_OLD: Mapping[str, Sequence[str]] = {
+    "moved": ("count-2",),
+    "writer": ("forward-1",),
+    "deleted": ("count-3",),
+    "left": _ALL,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,10 @@ MATRIX: Mapping[str, Cell] = {
         *(
             Cell(*parts)
             for parts in product(("stopped", "reach"), ("up", "down"), ("flink", "connect"), CHANGES)
+        ),
+        *(
+            Cell(coordinator, "up", engine, "writer")
+            for coordinator, engine in product(("stopped", "reach"), ("flink", "connect"))
         ),
         Cell("reach", "up", "flink", "nothing", whole=False),
         Cell("stopped", "up", "flink-small", "nothing"),
@@ -217,7 +228,7 @@ class Round:
 
     def _change(self) -> None:
         site, change = self.site, self.cell.change
-        if change in ("moved", "left") and not site.other.pids:
+        if change in ("moved", "writer", "left") and not site.other.pids:
             site.other.start()
         behind = {"left": "A"}.get(change, site.server.address)
         if change == "edited":  # waits for the site
