@@ -169,9 +169,11 @@ def form_of(program: Program) -> str:
 
 def _form(program: Program) -> list[object]:
     windows = _windows(program)
-    read = [str(each.type) for each in program.input.columns]
+    # Names, and expressions: frames that wait have values without either, which the rest would take for those
+    # of other columns of the same types.
+    read = [[each.name, each.type] for each in program.input.columns]
     merges = [[each.kind, each.type] for each in windows.merges]
-    return [read, _kept(program), _computed(program), windows.keys, merges, TIMES_FRAME]
+    return [read, program.columns, windows.keys, merges, TIMES_FRAME]
 
 
 def _windows(program: Program) -> Windows:

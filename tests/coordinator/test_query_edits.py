@@ -312,6 +312,21 @@ def test_a_condition_with_another_column_changes_the_topic_between_the_jobs() ->
     assert before["q.rest"].source_topic == same["q.rest"].source_topic
 
 
+def test_another_column_of_the_same_type_changes_the_topic_between_the_jobs() -> None:
+    """Frames that wait have the values of the former column."""
+    before, after = parts(WHERE), parts(WHERE.replace("v > 3", "w > 3"))
+    assert before["q.rest"].source_topic != after["q.rest"].source_topic
+    assert faults_of_parts(before, after) == []
+
+
+@pytest.mark.parametrize("tables", ["t JOIN u", "u JOIN t"])
+def test_another_column_of_one_side_of_a_join_changes_the_topic_between_the_jobs(tables: str) -> None:
+    join = JOIN.replace("t JOIN u", tables)
+    forms = [form_of(bind(each, TABLES).program) for each in (join, join.replace("t.v AS v", "t.w AS v"))]
+    assert forms[0] != forms[1]
+    assert forms[0] == form_of(bind(f"{join} AND t.v > u.x", TABLES).program)
+
+
 def test_slides_begin_empty_and_are_sent_when_the_cut_leaves_them() -> None:
     before, after = parts(WHERE), parts(WHERE, "partials")
     assert faults_of_parts(before, after) == []

@@ -329,6 +329,7 @@ def test_the_form_depends_on_what_frames_have() -> None:
     assert form(COUNT) == form(COUNT.replace("b > 0", "b > 1"))
     assert form(COUNT) != form(COUNT.replace("b > 0", "b > 0 AND s IS NULL"))
     assert form(COUNT) != form(COUNT.replace("MIN(a)", "MIN(d)"))
+    assert form(COUNT) != form(COUNT.replace("MIN(a)", "MIN(a + 1)"))
 
 
 # --- joins by time, whose rows come at once
