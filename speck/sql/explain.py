@@ -182,18 +182,25 @@ def shown(expression: Any, names: Sequence[str]) -> str:
         return _literal(*arguments)
     texts = [shown(each, names) for each in arguments]
     if name == "like":
-        return f"{texts[0]} LIKE {texts[1]}"
+        escape = "" if len(texts) < 3 or arguments[2] == _NO_ESCAPE else f" ESCAPE {texts[2]}"
+        return f"{_bracketed(arguments[0], texts[0])} LIKE {texts[1]}{escape}"
     if (sign := _INFIX.get(name)) is not None:
-        return f" {sign} ".join(map(_bracketed, arguments, texts))
+        bare = ("not",) if name in ("and", "or") else ()
+        return f" {sign} ".join(
+            text if each[0] in bare else _bracketed(each, text)
+            for each, text in zip(arguments, texts, strict=True)
+        )
     if name == "is_null":
         return f"{_bracketed(arguments[0], texts[0])} IS NULL"
+    if name == "not" and arguments[0][0] == "is_null":
+        return f"{texts[0].removesuffix(' IS NULL')} IS NOT NULL"
     if name == "not":
         return f"NOT {_bracketed(arguments[0], texts[0])}"
     if name == "case":
         pairs = "".join(f" WHEN {one} THEN {two}" for one, two in zip(texts[::2], texts[1::2], strict=False))
         return f"CASE{pairs} ELSE {texts[-1]} END"
     if name == "in":
-        return f"{texts[0]} IN ({', '.join(texts[1:])})"
+        return f"{_bracketed(arguments[0], texts[0])} IN ({', '.join(texts[1:])})"
     word = name[:-2] if name.endswith(_SUFFIXES) else name
     return f"{_WORDS.get(word, word.upper())}({', '.join(texts)})"
 
@@ -201,8 +208,14 @@ def shown(expression: Any, names: Sequence[str]) -> str:
 _WORDS = {"long": "BIGINT", "text": "STRING", "time": "TIMESTAMP", "neg": "-"}
 
 
+_NO_ESCAPE = ("lit", "string", "\\")  # the escape of LIKE where none is given
+
+
 def _bracketed(expression: Expression, text: str) -> str:
-    return f"({text})" if expression[0] in _INFIX and expression[0] != "like" else text
+    return f"({text})" if expression[0] in _BRACKETED else text
+
+
+_BRACKETED = {*_INFIX, "not"} - {"like"}
 
 
 def _literal(type: str, value: Any) -> str:

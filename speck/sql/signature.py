@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from speck.sql.explain import length, pairs, rows_of, shown, spans
+from speck.sql.explain import length, pairs, shown, spans
 from speck.sql.program import Join, Program, Windows
+from speck.sql.types import Column, Type
 
 
 def state_faults(before: Program, after: Program) -> Iterator[str]:
@@ -27,14 +29,13 @@ def state_faults(before: Program, after: Program) -> Iterator[str]:
         return
     if (old.size_ms, old.slide_ms, old.session) != (new.size_ms, new.slide_ms, new.session):
         yield f"the windows change from {_lengths(old)} to {_lengths(new)}"
-    keys = [_keys(each) for each in (before, after)]
-    if keys[0] != keys[1]:
-        yield f"the keys change from ({', '.join(keys[0])}) to ({', '.join(keys[1])})"
+    yield from _time_faults("", before, after)
+    if _keys(before, old) != _keys(after, new):
+        yield f"the keys change from {_change(_key_texts, before, after)}"
     if after.sends is None and (before.rank is None) != (after.rank is None):
         yield f"the query {'gets' if before.rank is None else 'loses'} its rank"
-    totals = [_totals(each) for each in (before, after)]
-    if totals[0] != totals[1]:
-        yield f"the totals change from ({', '.join(totals[0])}) to ({', '.join(totals[1])})"
+    if _totals(before, old) != _totals(after, new):
+        yield f"the totals change from {_change(_total_texts, before, after)}"
 
 
 def _lengths(windows: Windows) -> str:
@@ -52,17 +53,20 @@ def _join_faults(old: Join | None, new: Join | None) -> Iterator[str]:
         return
     if (pairs(old), old.windows.slide_ms) != (pairs(new), new.windows.slide_ms):
         yield f"the join changes from {pairs(old)} to {pairs(new)}"
+    if old.distinct != new.distinct:
+        yield f"the join {'gets' if new.distinct else 'loses'} its DISTINCT"
     for table, former, latter in zip(old.tables, old.sides, new.sides, strict=True):
-        rows = [_rows(each, join.keys) for each, join in ((former, old), (latter, new))]
-        if rows[0] != rows[1]:
-            yield f"the rows of table {table!r} change from {rows[0]} to {rows[1]}"
+        yield from _time_faults(f" of table {table!r}", former, latter)
+        if (old.keys, _row(former)) != (new.keys, _row(latter)):
+            texts = _change(_row_texts(old.keys), former, latter, _row_texts(new.keys))
+            yield f"the rows of table {table!r} change from {texts}"
 
 
-def _rows(side: Program, keys: int) -> str:
-    windows = side.windows
-    types = windows.keys if windows is not None else ()
-    texts = [f"{text} {type}" for text, type in zip(rows_of(side)[1:], types, strict=True)]
-    return f"({', '.join(texts[:keys])}: {', '.join(texts[keys:])})"
+def _time_faults(of: str, before: Program, after: Program) -> Iterator[str]:
+    """A change of the time by which rows are put into windows, or are joined."""
+    times = [_compared(each.columns[0], each.input.columns) for each in (before, after)]
+    if times[0] != times[1]:
+        yield f"the event time{of} changes from {_change(_time_texts, before, after)}"
 
 
 def leaves_slides(before: Program, after: Program) -> bool:
@@ -85,25 +89,89 @@ def _best(program: Program) -> tuple[object, ...]:
     return program.having, program.rank, program.keep
 
 
-def _inner(program: Program) -> str:
-    names = [each.name for each in program.input.columns]
-    return shown(program.where, names)
+def _inner(program: Program) -> object:
+    return _compared(program.where, program.input.columns)
 
 
-def _keys(program: Program) -> list[str]:
-    windows, names = program.windows, [each.name for each in program.input.columns]
-    count = len(windows.keys) if windows is not None else 0
-    types = windows.keys if windows is not None else ()
-    keys = program.columns[1 : count + 1]
-    return [f"{shown(each, names)} {type}" for each, type in zip(keys, types, strict=True)]
+# --- what is compared
 
 
-def _totals(program: Program) -> list[str]:
-    windows, names = program.windows, [each.name for each in program.input.columns]
-    if windows is None:
-        return []
+def _compared(expression: Any, columns: Sequence[Column]) -> Any:
+    """An expression with names and types of its columns in place of their indexes.
+
+    Its text would not do: operators that give different values may have one text.
+    """
+    if not isinstance(expression, tuple) or expression[0] == "lit":
+        return expression
+    if expression[0] == "col":
+        column = columns[expression[1]]
+        # Whole numbers have one set of operators, and one form in the state.
+        return ("col", column.name, Type.BIGINT if column.type.whole else column.type)
+    return (expression[0], *(_compared(each, columns) for each in expression[1:]))
+
+
+def _keys(program: Program, windows: Windows) -> object:
+    keys = program.columns[1 : len(windows.keys) + 1]
+    return windows.keys, [_compared(each, program.input.columns) for each in keys]
+
+
+def _totals(program: Program, windows: Windows) -> object:
     arguments = program.columns[len(windows.keys) + 1 :]
-    return [
+    return windows.merges, [_compared(each, program.input.columns) for each in arguments]
+
+
+def _row(side: Program) -> object:
+    types = () if side.windows is None else side.windows.keys
+    return types, [_compared(each, side.input.columns) for each in side.columns[1:]]
+
+
+# --- what is said
+
+_Texts = Callable[[Program, Sequence[str]], str]
+
+
+def _change(texts: _Texts, before: Program, after: Program, then: _Texts | None = None) -> str:
+    """Two forms in words; with the types of all columns if they have one text without."""
+    found = [one(each, _names(each)) for one, each in ((texts, before), (then or texts, after))]
+    if found[0] == found[1]:
+        typed = [[f"{each.name} {each.type}" for each in one.input.columns] for one in (before, after)]
+        found = [texts(before, typed[0]), (then or texts)(after, typed[1])]
+    return f"{found[0]} to {found[1]}"
+
+
+def _names(program: Program) -> list[str]:
+    return [each.name for each in program.input.columns]
+
+
+def _time_texts(program: Program, names: Sequence[str]) -> str:
+    return shown(program.columns[0], names)
+
+
+def _typed_texts(program: Program, names: Sequence[str]) -> list[str]:
+    """The columns behind the time that have a type of their own: keys, or a row of a join."""
+    types = () if program.windows is None else program.windows.keys
+    columns = program.columns[1 : len(types) + 1]
+    return [f"{shown(each, names)} {type}" for each, type in zip(columns, types, strict=True)]
+
+
+def _key_texts(program: Program, names: Sequence[str]) -> str:
+    return f"({', '.join(_typed_texts(program, names))})"
+
+
+def _row_texts(keys: int) -> _Texts:
+    def text(program: Program, names: Sequence[str]) -> str:
+        found = _typed_texts(program, names)
+        return f"({', '.join(found[:keys])}: {', '.join(found[keys:])})"
+
+    return text
+
+
+def _total_texts(program: Program, names: Sequence[str]) -> str:
+    windows = program.windows
+    merges = () if windows is None else windows.merges
+    arguments = program.columns[len(program.columns) - len(merges) :]
+    totals = (
         f"{each.kind.upper()}({shown(argument, names)}) {each.type}"
-        for each, argument in zip(windows.merges, arguments, strict=True)
-    ]
+        for each, argument in zip(merges, arguments, strict=True)
+    )
+    return f"({', '.join(totals)})"

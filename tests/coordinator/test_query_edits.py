@@ -12,10 +12,19 @@ from speck.core.job import Job
 from speck.core.plan import Deployed
 from speck.sql.bind import bind
 from speck.sql.cuts import form_of, input_of, rest_of
-from speck.sql.types import Contract, column_of
+from speck.sql.program import Program
+from speck.sql.signature import state_faults
+from speck.sql.types import Contract, Type, column_of
 from testbed.benches.examples import job
 
-COLUMNS = {"time": "timestamp(ms) not null", "k": "string", "v": "bigint", "w": "bigint"}
+COLUMNS = {
+    "time": "timestamp(ms) not null",
+    "k": "string",
+    "v": "bigint",
+    "w": "bigint",
+    "f": "boolean",
+    "received": "timestamp(ms) not null",
+}
 TABLES = {
     "t": Contract("in", "t", "json", tuple(column_of(*each) for each in COLUMNS.items()), "time", 1000),
     "u": Contract(
@@ -97,6 +106,68 @@ def test_the_state_may_be_given_up(edit: str) -> None:
     assert faults(COUNT, REFUSED[edit][0], upgrade="stateless") == []
 
 
+def keyed(key: str) -> str:
+    """The query with another key."""
+    return COUNT.replace("k, ", "", 1).replace("window_end, k", f"window_end, {key}")
+
+
+def changed(before: str, after: str, **tables: Contract) -> list[str]:
+    """The changes that the state does not outlive; the new form is over other tables."""
+    old, new = bind(before, TABLES).program, bind(after, TABLES | tables).program
+    whole = [*state_faults(old, new)]
+    rests = [rest_of(each, ["t-a"], ["u-a"]) for each in (old, new)]
+    assert [*state_faults(*rests)] == whole
+    assert [*state_faults(old, Program.from_json(old.to_json()))] == []
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "k LIKE 'a!_%'",
+            "k LIKE 'a!_%' ESCAPE '!'",
+            "(k LIKE 'a!_%' boolean) to (k LIKE 'a!_%' ESCAPE '!' boolean)",
+        ),
+        ("f IS NOT NULL", "(NOT f) IS NULL", "(f IS NOT NULL boolean) to ((NOT f) IS NULL boolean)"),
+        (
+            "(NOT f) = (v > 1)",
+            "NOT (f = (v > 1))",
+            "((NOT f) = (v > 1) boolean) to (NOT (f = (v > 1)) boolean)",
+        ),
+    ],
+)
+def test_expressions_that_differ_are_told_apart(before: str, after: str, message: str) -> None:
+    assert changed(keyed(before), keyed(after)) == [f"the keys change from {message}"]
+
+
+def test_expressions_with_one_text_are_told_apart_by_the_types_of_their_columns() -> None:
+    columns = tuple(
+        replace(each, type=Type.DOUBLE) if each.name == "v" else each for each in TABLES["t"].columns
+    )
+    doubles = replace(TABLES["t"], columns=columns)
+    text = keyed("CAST(v AS string)")
+    assert changed(text, text, t=doubles) == [
+        "the keys change from (STRING(v bigint) string) to (STRING(v double) string)"
+    ]
+
+
+def test_another_event_time_is_refused() -> None:
+    """Rows of one window would be in two: those before the change, and those after it."""
+    late = replace(TABLES["t"], event_time="received")
+    after = COUNT.replace("t, time", "t, received")
+    assert changed(COUNT, after, t=late) == ["the event time changes from time to received"]
+    after = IN_WINDOWS.replace("t, time", "t, received")
+    assert changed(IN_WINDOWS, after, t=late) == ["the event time of table 't' changes from time to received"]
+
+
+def test_another_distinct_of_a_join_is_refused() -> None:
+    distinct = IN_WINDOWS.replace("SELECT", "SELECT DISTINCT a.window_start, a.window_end,")
+    plain = distinct.replace("DISTINCT ", "")
+    assert changed(plain, distinct) == ["the join gets its DISTINCT"]
+    assert changed(distinct, plain) == ["the join loses its DISTINCT"]
+
+
 def test_windows_do_not_move_between_engines() -> None:
     (message,) = faults(COUNT, COUNT, engine="spark", spe_address="sc://edge:15002")
     assert "cannot move between engines" in message
@@ -116,6 +187,9 @@ def test_open_windows_with_rows_of_two_conditions_are_noted() -> None:
     stored = {"a": Deployed(sql_job("a", COUNT))}
     assert query_notes({"a": sql_job("a", KEPT["a condition"])}, stored).keys() == {"a"}
     assert query_notes({"a": sql_job("a", KEPT["HAVING"])}, stored) == {}
+    like = edited("GROUP BY", "WHERE k LIKE 'a!_%' GROUP BY")
+    stored = {"a": Deployed(sql_job("a", like))}
+    assert query_notes({"a": sql_job("a", like.replace("%'", "%' ESCAPE '!'"))}, stored).keys() == {"a"}
 
 
 BEST = (
