@@ -24,8 +24,12 @@ def mismatches(written: Contract, declared: Contract) -> Iterator[str]:
         yield from _column_faults(_found(written.columns, column, at), column, declared.topic)
 
 
-def reader_faults(writer: Program, reader: Program) -> Iterator[str]:
-    """The faults of what one query writes against what another one reads."""
+def reader_faults(writer: Program, reader: Program, *, former: bool = False) -> Iterator[str]:
+    """The faults of what one query writes against what another one reads.
+
+    A ``former`` writer may lack a nullable column: its messages are from before there was one.  In a line of
+    CSV each column has its place.
+    """
     if writer.format != reader.input.format:
         yield f"its messages are {writer.format} (expected {reader.input.format})"
         return
@@ -34,7 +38,9 @@ def reader_faults(writer: Program, reader: Program) -> Iterator[str]:
     for column, position in zip(reader.input.columns, reader.input.positions, strict=True):
         if position != TOPIC_POSITION:
             at = position if writer.format == "csv" else None
-            yield from _column_faults(_found(writer.output, column, at), column, "")
+            found = _found(writer.output, column, at)
+            if found is not None or at is not None or not (former and column.nullable):
+                yield from _column_faults(found, column, "")
 
 
 def _found(columns: tuple[Column, ...], sought: Column, at: int | None) -> Column | None:
@@ -47,8 +53,7 @@ def _column_faults(found: Column | None, column: Column, topic: str) -> Iterator
     of = f" of {topic!r}" if topic else ""
     expected = f"expected {column.written_type}"
     if found is None:
-        if not column.nullable or topic:
-            yield f"column {column.name!r}{of} is missing ({expected})"
+        yield f"column {column.name!r}{of} is missing ({expected})"
     elif found.name != column.name:
         yield f"column {found.name!r} is in the place of column {column.name!r}{of} ({expected})"
     elif not fits(found, column):

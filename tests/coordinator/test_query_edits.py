@@ -253,6 +253,44 @@ def test_a_column_that_becomes_nullable_or_goes_is_refused_and_a_further_one_is_
     assert refused_queries({"a": further, "b": READER}, {}, []) == []
 
 
+def reads(format: str, *columns: str) -> Job:
+    """Job ``b`` reads nullable columns of the topic of job ``a``."""
+    found = tuple(column_of(each, "bigint") for each in dict.fromkeys(("v", *columns)))
+    text = "SELECT v FROM s".replace("v", ", ".join(columns))
+    program = bind(text, {"s": Contract("counts", "s", format, found)}).program
+    return job("b", "counts", "out", query={"program": program.to_json()})
+
+
+def writes(format: str, text: str) -> Job:
+    """Job ``a``, whose results have a format."""
+    return job("a", "in", "counts", query={"program": bind(text, TABLES, format=format).program.to_json()})
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_a_nullable_column_that_its_writer_drops_is_missing(format: str) -> None:
+    """Readers of JSON would take it for NULL, and readers of CSV fail."""
+    dropped, reader = writes(format, "SELECT v FROM t"), reads(format, "n")
+    (fault,) = refused_queries({"a": dropped}, {}, [reader])
+    assert "column 'n' is missing (expected bigint)" in fault.message
+    assert refused_queries({"a": writes(format, "SELECT v, w AS n FROM t")}, {}, [reader]) == []
+
+
+@pytest.mark.parametrize(("format", "refused"), [("json", False), ("csv", True)])
+def test_messages_that_wait_may_lack_a_new_nullable_column_of_json(format: str, refused: bool) -> None:
+    stored = {"a": Deployed(writes(format, "SELECT v FROM t")), "b": Deployed(reads(format, "v"))}
+    desired = {"a": writes(format, "SELECT v, w AS n FROM t"), "b": reads(format, "v", "n")}
+    found = [each.message for each in refused_queries(desired, stored, [])]
+    assert [("carries both forms" in each, "'n' is missing" in each) for each in found] == [
+        (True, True)
+    ] * refused
+
+
+def test_a_column_that_was_always_missing_may_be_dropped_by_its_reader() -> None:
+    writer, before, after = writes("json", "SELECT v FROM t"), reads("json", "v", "n"), reads("json", "v")
+    stored = {"a": Deployed(writer), "b": Deployed(before)}
+    assert refused_queries({"a": writer, "b": after}, stored, []) == []
+
+
 def test_messages_that_wait_in_the_old_form_are_considered() -> None:
     """Writer and reader change together, and the topic still has messages of the old form."""
     stored = {

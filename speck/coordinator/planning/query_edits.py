@@ -84,8 +84,11 @@ def _handover_faults(desired: Mapping[str, Job], running: Sequence[Job]) -> Iter
     queries = [each for each in desired.values() if each.query]
     former = [each for each in running if each.query]
     changed = [each for each in former if desired[each.job_name] != each]
-    seen = {fault.message for fault in _pairs(queries, queries, desired)}
-    for fault in (*_pairs(changed, queries, desired), *_pairs(queries, changed, desired)):
+    # What does not fit now either is no fault of the change, which may be to mend it.
+    known = (*_pairs(queries, queries, desired), *_pairs(former if changed else (), former, desired))
+    seen = {fault.message for fault in known}
+    waiting = _pairs(changed, queries, desired, former=True)
+    for fault in (*waiting, *_pairs(queries, changed, desired)):
         if fault.message not in seen:
             seen.add(fault.message)
             message = (
@@ -94,7 +97,9 @@ def _handover_faults(desired: Mapping[str, Job], running: Sequence[Job]) -> Iter
             yield Fault(message, fault.job, fault.field)
 
 
-def _pairs(writers: Sequence[Job], readers: Sequence[Job], desired: Mapping[str, Job]) -> Iterator[Fault]:
+def _pairs(
+    writers: Sequence[Job], readers: Sequence[Job], desired: Mapping[str, Job], *, former: bool = False
+) -> Iterator[Fault]:
     if not writers or not readers:
         return
     # A job may be on both sides, in two forms.
@@ -109,12 +114,14 @@ def _pairs(writers: Sequence[Job], readers: Sequence[Job], desired: Mapping[str,
         for found in graph.writers_of(graph.jobs[f"{_READER}{reader.job_name}"]):
             name = found.removeprefix(_WRITER)
             if found.startswith(_WRITER) and {name, reader.job_name} & desired.keys():
-                yield from _pair_faults(sides[_WRITER][name], reader, desired)
+                yield from _pair_faults(sides[_WRITER][name], reader, desired, former)
 
 
-def _pair_faults(writer: Job, reader: Job, desired: Mapping[str, Job]) -> Iterator[Fault]:
+def _pair_faults(writer: Job, reader: Job, desired: Mapping[str, Job], former: bool) -> Iterator[Fault]:
     written, read = program_of(writer), program_of(reader)
-    for fault in () if written is None or read is None else reader_faults(written, read):
+    if written is None or read is None:
+        return
+    for fault in reader_faults(written, read, former=former):
         topic = f"job {writer.job_name!r} writes {writer.sink_topic!r}"
         message = f"{topic}, which job {reader.job_name!r} reads: {fault}"
         named = writer if writer.job_name in desired else reader
