@@ -39,11 +39,27 @@ def query_jobs(
     if query is None:
         resolver.job(query_fields(fields, None), report)
         return ()
+    _check_partitions(query, resolver, report)
     joins = len(query.tables) > 1  # a job reads one topic
     if fields.get(CUT, NO_CUT) == NO_CUT and len(query.table.sites) < 2 and not joins:
         job = _whole(query_fields(fields, query), query, resolver, report)
         return () if job is None else (job,)
     return _Parts(fields, query, resolver, report).jobs()
+
+
+def _check_partitions(query: Query, resolver: Resolver, report: FaultReport) -> None:
+    """Check that rows come in the order of their topic, behind which a job keeps one watermark.
+
+    What waits in several partitions is read one partition after the other: rows of the later ones would be
+    late, and dropped.
+    """
+    for table in query.tables if query.program.stateful else ():
+        number = resolver.partitions.get(table.topic, 1)
+        if number > 1:
+            what = "joins" if query.program.join is not None else "has windows over"
+            right = "expected partitions: 1, since rows of several are not in the order of their times"
+            message = f"the query {what} table {table.name!r}, whose topic {table.topic!r} has {number}"
+            report.add_sentence(SQL, f"sql: {message} partitions ({right})")
 
 
 def _whole(fields: Fields, query: Query, resolver: Resolver, report: FaultReport) -> Job | None:

@@ -65,6 +65,11 @@ class Resolver:
         """The sites of the inventory, by name."""
         return self._sites
 
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """The declared partitions of topics."""
+        return self._partitions
+
     def has_panes(self, job: Job) -> bool:
         """True if the engine of a job has :attr:`~speck.binder.QueryRunner.panes`."""
         kind = self._registry.engine_kind(job.engine, job.spe_address)

@@ -159,6 +159,55 @@ def test_partitions_that_no_topic_can_have_are_refused(
         jobs(inventory, topics, **fields)
 
 
+TABLE = "{schema: {time: timestamp not null, k: string}, event_time: time, watermark: 5 s, partitions: %s}"
+WINDOWS = (
+    "SELECT k, COUNT(*) AS n FROM TUMBLE(readings, time, INTERVAL '1' HOUR) "
+    "GROUP BY window_start, window_end, k"
+)
+JOINED = (
+    "SELECT r.k AS k FROM TUMBLE(readings, time, INTERVAL '1' HOUR) r JOIN "
+    "TUMBLE(others, time, INTERVAL '1' HOUR) o ON r.k = o.k AND r.window_start = o.window_start "
+    "AND r.window_end = o.window_end"
+)
+
+
+def query(inventory: Inventory, sql: str, partitions: int, **fields: str) -> dict[str, Job]:
+    """The jobs of a query over a topic at a Kafka broker, and one at a broker with MQTT."""
+    job = {"job_name": "q", "sink_topic": "out", "sql": f'"{sql}"', **fields}
+    lines = "\n  ".join(f"{name}: {value}" for name, value in job.items())
+    other = TABLE.replace(", partitions: %s", ", at: A")
+    readings = TABLE.replace("{schema", "{at: C, schema") % partitions
+    text = f"topics:\n  readings: {readings}\n  others: {other}\njobs:\n- {lines}\n"
+    loaded = load_composition(text, inventory=inventory, registry=installed(), root=ROOT, default_name="x")
+    return dict(loaded.composition.jobs)
+
+
+@pytest.mark.parametrize(
+    ("sql", "fields", "what"),
+    [
+        (WINDOWS, {"site": "C", "sink_broker": "A"}, "has windows over"),
+        (WINDOWS, {"cut": "columns", "rest": "A"}, "has windows over"),
+        (JOINED, {"cut": "columns", "rest": "A"}, "joins"),
+    ],
+)
+def test_windows_over_several_partitions_are_refused(
+    sql: str, fields: dict[str, str], what: str, inventory: Inventory
+) -> None:
+    """Each partition is read by itself, so that rows of the others would be late."""
+    with pytest.raises(InvalidInput) as raised:
+        query(inventory, sql, 4, **fields)
+    assert f"job 'q': sql: the query {what} table 'readings', whose topic 'readings' has 4 partitions" in str(
+        raised.value
+    )
+    assert "expected partitions: 1" in str(raised.value)
+    assert query(inventory, sql, 1, **fields)
+
+
+def test_a_query_without_windows_reads_several_partitions(inventory: Inventory) -> None:
+    found = query(inventory, "SELECT k FROM readings", 4, site="C", sink_broker="A")
+    assert found["q"].partitions == {"readings": 4}
+
+
 def test_a_start_is_stored_in_utc(inventory: Inventory) -> None:
     for given in ("'2026-01-01T01:00+01:00'", "'2026-01-01T00:00:00Z'"):
         assert jobs(inventory, start=given)["a"].start == "2026-01-01T00:00:00Z"
