@@ -18,6 +18,7 @@ from speck.core.adaptation import Cuts, Entry, Trigger
 from speck.core.change import Apply, Recut, Request
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job
+from speck.core.runtime import JobState
 from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.placement.profile import Inputs, JobProfile
@@ -261,6 +262,30 @@ def test_the_other_form_of_a_query_starts_once_the_former_one_has_stopped(
     stops = [at for at, (method, name) in enumerate(calls) if method == "stop" and name in former]
     starts = [at for at, (method, name) in enumerate(calls) if method == "submit" and name not in former]
     assert starts and max(stops) < min(starts)
+
+
+@pytest.mark.parametrize(("before", "after"), [("columns", "partials"), ("partials", "columns")])
+@pytest.mark.parametrize("state", [JobState.STARTING, JobState.FAILED])
+def test_an_input_job_that_does_not_run_does_not_begin_or_end_to_merge_rows(
+    bench: Bench, before: str, after: str, state: JobState
+) -> None:
+    """It would start from its last checkpoint, and the rest counts the rows since then twice."""
+    texts = {cut: TEXT.replace("cut: auto", f"cut: {cut}") for cut in (before, after, "filter")}
+    bench.apply(texts[before])
+    bench.world.crash("q5.bids-a", state=state)
+    for upgrade in ("stateful", "stateless"):
+        with pytest.raises(InvalidInput) as raised:
+            bench.plan(f"{texts[after]}  upgrade: {upgrade}\n")
+        assert (
+            f"job 'q5.bids-a': the cut changes from '{before}' to '{after}' while the job is {state.value}: "
+            f"rows since its last checkpoint would be counted twice (expected 'cut: {before}' until it runs)"
+        ) in str(raised.value)
+        assert "q5.bids-b" not in str(raised.value)
+    if before == "columns":
+        assert "Update" in kinds_of(bench.plan(texts["filter"]))  # whose rows the rest recognises
+    bench.world.crash("q5.bids-a", state=JobState.FAILED)
+    bench.apply(texts[before])
+    bench.apply(texts[after])
 
 
 # --- what runs: advice and the adaptation loop

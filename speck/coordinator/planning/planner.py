@@ -18,7 +18,7 @@ from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.cycles import cycle_notes
 from speck.coordinator.planning.message_sizes import size_notes, written
 from speck.coordinator.planning.partitions import Partitions
-from speck.coordinator.planning.query_edits import query_notes, refused_queries
+from speck.coordinator.planning.query_edits import query_notes, refused_queries, refused_recuts
 from speck.coordinator.planning.reachability import Reachability
 from speck.coordinator.planning.replays import Replays, reading_notes, refused_starts, skipped_messages
 from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
@@ -86,6 +86,8 @@ class Planner:
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
+        if faults := refused_recuts(composition.jobs, stored, plan.basis.observed):
+            raise InvalidInput(faults, f"composition {composition.name!r}")
         refuse_loss(composition.name, plan.leaves, give_up)
         return replace(plan, foreign=self._foreign(plan, left_behind))
 

@@ -9,6 +9,7 @@ from speck.coordinator.planning.query_parts import part_faults, part_notes, prog
 from speck.core.graph import Graph
 from speck.core.job import Job
 from speck.core.plan import Deployed
+from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
 from speck.sql.contracts import reader_faults
 from speck.sql.program import Program
@@ -44,6 +45,41 @@ def query_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> d
         elif mixes(before, after):
             found[name] = _MIXED
     return found | part_notes(desired, stored)
+
+
+def refused_recuts(
+    desired: Mapping[str, Job], stored: Mapping[str, Deployed], statuses: Mapping[str, JobStatus]
+) -> list[Fault]:
+    """A fault for each input job that begins or ends to merge rows while its former form does not run.
+
+    It would start from the last checkpoint, and send the rows since then again in a form in which the rest
+    cannot recognise them.  In its former form it repeats them as they were.
+    """
+    return [
+        Fault(message, name, "cut")
+        for name, job in desired.items()
+        for message in _recut_faults(job, stored.get(name), statuses.get(name))
+    ]
+
+
+def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None) -> Iterator[str]:
+    before = program_of(deployed.job) if deployed is not None and deployed.started else None
+    after = program_of(job)
+    if before is None or after is None or before.sends is None or after.sends is None:
+        return
+    state = JobState.UNKNOWN if status is None else status.state
+    if _merges(before) != _merges(after) and state is not JobState.RUNNING:
+        cuts = f"from {before.sends.cut!r} to {after.sends.cut!r}"
+        right = f"expected 'cut: {before.sends.cut}' until it runs"
+        yield (
+            f"the cut changes {cuts} while the job is {state.value}: "
+            f"rows since its last checkpoint would be counted twice ({right})"
+        )
+
+
+def _merges(program: Program) -> bool:
+    """True for the program of an input job that sends totals instead of rows."""
+    return program.windows is not None
 
 
 def _former(job: Job, deployed: Deployed | None) -> Program | None:
