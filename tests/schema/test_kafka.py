@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from speck.binder import installed
+from speck.binder import QueryRunner, Registry, installed
 from speck.core.inventory import Inventory
 from speck.core.job import Job, form_fingerprint
 from speck.errors import InvalidInput
@@ -178,7 +179,10 @@ def query(inventory: Inventory, sql: str, partitions: int, **fields: str) -> dic
     other = TABLE.replace(", partitions: %s", ", at: A")
     readings = TABLE.replace("{schema", "{at: C, schema") % partitions
     text = f"topics:\n  readings: {readings}\n  others: {other}\njobs:\n- {lines}\n"
-    loaded = load_composition(text, inventory=inventory, registry=installed(), root=ROOT, default_name="x")
+    runner = QueryRunner(Path(__file__), "io.speck.Run")  # any file: what runs queries may not be built
+    kinds = [replace(each, queries=runner) for each in installed().engines]
+    registry = Registry(tuple(kinds), installed().brokers)
+    loaded = load_composition(text, inventory=inventory, registry=registry, root=ROOT, default_name="x")
     return dict(loaded.composition.jobs)
 
 
