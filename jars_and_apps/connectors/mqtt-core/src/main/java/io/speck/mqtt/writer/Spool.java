@@ -2,12 +2,11 @@ package io.speck.mqtt.writer;
 
 import io.netty.buffer.ByteBuf;
 import io.netty.buffer.Unpooled;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -26,7 +25,8 @@ import org.slf4j.LoggerFactory;
  * segment is named by the number of its first message; each record is its length, a check sum, and the packet. {@link
  * #force} makes what was appended survive a power cut, and must precede the acknowledgement of the input.
  *
- * <p>A disk that fails ends the spool, and no writer: messages are then held in memory alone, as without one.
+ * <p>A disk that fails ends the spool, and no writer: messages are then held in memory alone, as without one. A thread
+ * that is interrupted here is no such failure, so segments are streams: an interrupt closes a channel.
  */
 final class Spool {
     static final String SUFFIX = ".log";
@@ -42,10 +42,10 @@ final class Spool {
     private final ReentrantLock lock;
     private final SpoolFolder folder;
     private final Deque<Segment> segments = new ArrayDeque<>();
-    private final List<FileChannel> unforced = new ArrayList<>();
+    private final List<FileOutputStream> unforced = new ArrayList<>();
     private final ByteBuf pending = Unpooled.buffer(WRITE_BYTES / 4);
     private final CRC32C sum = new CRC32C();
-    private FileChannel channel;
+    private FileOutputStream stream;
     private long segmentBytes;
     private boolean namesUnforced;
     private boolean failed;
@@ -67,11 +67,11 @@ final class Spool {
             return;
         }
         try {
-            if (channel != null && !follows) {
+            if (stream != null && !follows) {
                 drain();
-                channel = null; // a segment has consecutive numbers
+                stream = null; // a segment has consecutive numbers
             }
-            if (channel == null) {
+            if (stream == null) {
                 begin(number);
             }
             int start = pending.writerIndex();
@@ -86,7 +86,7 @@ final class Spool {
             }
             if (segmentBytes >= SEGMENT_BYTES) {
                 drain();
-                channel = null; // closed by the next force
+                stream = null; // closed by the next force
             }
         } catch (IOException e) {
             fail(e);
@@ -101,18 +101,15 @@ final class Spool {
 
     private void begin(long number) throws IOException {
         Path path = folder.path().resolve("%019d%s".formatted(number, SUFFIX));
-        channel = FileChannel.open(path, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
-        unforced.add(channel);
+        stream = new FileOutputStream(path.toFile());
+        unforced.add(stream);
         segments.add(new Segment(number, path));
         segmentBytes = 0;
         namesUnforced = true;
     }
 
     private void drain() throws IOException {
-        ByteBuffer bytes = pending.nioBuffer();
-        while (bytes.hasRemaining()) {
-            channel.write(bytes);
-        }
+        pending.readBytes(stream, pending.readableBytes());
         pending.clear();
         if (pending.capacity() > 2 * WRITE_BYTES) {
             pending.capacity(WRITE_BYTES); // after a large message
@@ -150,8 +147,8 @@ final class Spool {
 
     private void forceAppended() {
         try {
-            List<FileChannel> channels;
-            FileChannel current;
+            List<FileOutputStream> streams;
+            FileOutputStream current;
             boolean names;
             long target;
             lock.lock();
@@ -159,11 +156,11 @@ final class Spool {
                 if (failed) {
                     return;
                 }
-                if (channel != null) {
+                if (stream != null) {
                     drain();
                 }
-                channels = List.copyOf(unforced);
-                current = channel;
+                streams = List.copyOf(unforced);
+                current = stream;
                 names = namesUnforced;
                 target = appended;
                 unforced.removeIf(each -> each != current);
@@ -171,8 +168,8 @@ final class Spool {
             } finally {
                 lock.unlock();
             }
-            for (FileChannel each : channels) {
-                each.force(false);
+            for (FileOutputStream each : streams) {
+                each.getFD().sync();
                 if (each != current) {
                     each.close();
                 }
@@ -217,7 +214,7 @@ final class Spool {
         lock.lock();
         try {
             failed = true; // nothing is appended from now on
-            for (FileChannel each : unforced) {
+            for (FileOutputStream each : unforced) {
                 each.close();
             }
             unforced.clear();

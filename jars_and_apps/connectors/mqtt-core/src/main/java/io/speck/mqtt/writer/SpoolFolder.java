@@ -5,6 +5,7 @@ import io.netty.buffer.Unpooled;
 import io.speck.mqtt.Login;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
@@ -187,10 +188,27 @@ final class SpoolFolder {
         }
     }
 
-    /** Makes the names in a folder survive a power cut. */
+    /** Makes the names in a folder survive a power cut, also in a thread that is interrupted. */
     static void forceNames(Path folder) throws IOException {
+        boolean interrupted = false;
+        try {
+            while (!namesForced(folder)) {
+                interrupted |= Thread.interrupted();
+            }
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /** Returns false if an interrupt has ended it: a folder can be opened as a channel alone. */
+    private static boolean namesForced(Path folder) throws IOException {
         try (FileChannel names = FileChannel.open(folder, StandardOpenOption.READ)) {
             names.force(true);
+            return true;
+        } catch (ClosedByInterruptException e) {
+            return false;
         }
     }
 

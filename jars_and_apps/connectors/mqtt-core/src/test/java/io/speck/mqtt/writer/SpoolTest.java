@@ -144,6 +144,20 @@ class SpoolTest {
     }
 
     @Test
+    void aThreadThatIsInterruptedDoesNotEndTheSpool() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        spool.append(message(1, 10), 1);
+        Thread.currentThread().interrupt();
+        boolean first = spool.force();
+        assertTrue(Thread.interrupted(), "its flag stays set");
+        assertTrue(first);
+        spool.append(message(2, 10), 2);
+        assertTrue(spool.force());
+        assertEquals(2, folder.read(new Delivery()).size());
+    }
+
+    @Test
     void aDiskThatFailsEndsNoWriter() throws IOException {
         SpoolFolder folder = SpoolFolder.create(root, BROKER);
         Spool spool = new Spool(folder, lock);
