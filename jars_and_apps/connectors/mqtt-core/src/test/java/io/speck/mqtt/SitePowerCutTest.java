@@ -141,6 +141,23 @@ class SitePowerCutTest {
         Await.until("one folder", () -> folders().size() == 1);
     }
 
+    @Test
+    void whatCannotBeReadStaysOnDiskAndTheRestIsSent() throws Exception {
+        writer(0, 300).close();
+        Path unreadable = Files.createDirectory(folders().get(0).resolve("%019d.log".formatted(0)));
+        broker.kill();
+        broker.start();
+        send(nextWriter(), 300);
+        assertArrived(301);
+        Await.until("the rest is deleted", () -> segments(unreadable.getParent()).equals(List.of(unreadable)));
+    }
+
+    private static List<Path> segments(Path folder) throws IOException {
+        try (Stream<Path> found = Files.list(folder)) {
+            return found.filter(each -> each.toString().endsWith(".log")).toList();
+        }
+    }
+
     /** The next process parks nothing, and opens no writer. */
     @Test
     void parkedMessagesOutliveTheCut() throws Exception {

@@ -45,6 +45,8 @@ final class Retention {
     private final Set<Path> roots = new HashSet<>();
     /** Read without the lock by the threads that connect and receive. */
     private final List<Predecessor> predecessors = new CopyOnWriteArrayList<>();
+    /** Their folders, of which some stay: those with messages that could not be read, or not written again. */
+    private final List<SpoolFolder> takenOver = new ArrayList<>();
     private volatile DeliveryMark deliveryMark =
             new DeliveryMark(UUID.randomUUID().toString().replace("-", ""), ResendRequest.EXPIRY_SECONDS);
     /** Null without a folder for it. */
@@ -106,6 +108,7 @@ final class Retention {
         LOG.info("broker {}: takes over {} messages of an earlier process", login, found.messages().size());
         found.messages().forEach(buffer::takeOver);
         predecessors.add(found);
+        takenOver.add(folder);
         return found.messages();
     }
 
@@ -182,8 +185,7 @@ final class Retention {
             Spool own = spool;
             Runtime.BACKGROUND.execute(() -> {
                 if (own.force()) {
-                    ended.forEach(each -> each.folder().delete());
-                    ended.forEach(each -> each.mark().delete(opened));
+                    ended.stream().filter(each -> each.folder().deleteRead()).forEach(each -> each.mark().delete(opened));
                 }
             });
         }
@@ -208,7 +210,15 @@ final class Retention {
         }
         connection = null;
         Spool ended = spool;
-        return ended == null ? () -> { } : leaves ? ended::leave : ended::delete;
+        List<SpoolFolder> others = List.copyOf(takenOver);
+        return () -> {
+            if (leaves) {
+                ended.leave();
+            } else if (ended != null) {
+                ended.delete();
+            }
+            others.forEach(SpoolFolder::release);
+        };
     }
 
     // ---- answers of the broker ----

@@ -8,6 +8,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -16,10 +17,10 @@ import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.UUID;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
 import java.util.zip.CRC32C;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -43,6 +44,8 @@ final class SpoolFolder {
     private final Path path;
     private final String owned;
     private final FileChannel lockFile;
+    /** The segments of which all that is whole was read. */
+    private final List<Path> read = new ArrayList<>();
 
     private SpoolFolder(Path path, String owned, FileChannel lockFile) {
         this.path = path;
@@ -73,27 +76,42 @@ final class SpoolFolder {
     static List<SpoolFolder> abandoned(Path root, Login login) {
         List<SpoolFolder> found = new ArrayList<>();
         Path parent = ofBroker(root, login);
-        if (!Files.isDirectory(parent)) {
-            return found;
-        }
-        try (DirectoryStream<Path> folders = Files.newDirectoryStream(parent)) {
-            for (Path folder : folders) {
-                SpoolFolder own = ID.matcher(folder.getFileName().toString()).matches() ? locked(folder) : null;
-                if (own == null) {
-                    continue;
-                }
-                if (!own.segments().isEmpty()) {
+        try {
+            for (Path folder : Files.isDirectory(parent) ? matching(parent, ID) : List.<Path>of()) {
+                SpoolFolder own = abandoned(folder);
+                if (own != null) {
                     found.add(own);
-                } else if (isNew(folder)) {
-                    own.release();
-                } else {
-                    own.delete();
                 }
             }
         } catch (IOException e) {
-            LOG.warn("messages that an earlier process left in '{}' cannot be read: {}", parent, e.toString());
+            unreadable(parent, e);
         }
         return found;
+    }
+
+    /** Returns null for a folder in use, one without messages, and one that cannot be locked or listed. */
+    private static SpoolFolder abandoned(Path folder) {
+        SpoolFolder own = null;
+        boolean hasMessages = false;
+        try {
+            own = locked(folder);
+            hasMessages = own != null && !own.segments().isEmpty();
+            if (own != null && !hasMessages && !isNew(folder)) {
+                own.delete();
+            }
+        } catch (NoSuchFileException e) {
+            LOG.debug("'{}' was deleted meanwhile", folder);
+        } catch (IOException e) {
+            unreadable(folder, e);
+        }
+        if (own != null && !hasMessages) {
+            own.release();
+        }
+        return hasMessages ? own : null;
+    }
+
+    private static void unreadable(Path path, IOException error) {
+        LOG.warn("messages that an earlier process left in '{}' cannot be read: {}", path, error.toString());
     }
 
     /** True if there are such folders; they stay unlocked. */
@@ -128,29 +146,50 @@ final class SpoolFolder {
         }
         FileChannel file = null;
         try {
-            file = FileChannel.open(folder.resolve(LOCK), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
-            if (file.tryLock() != null) {
-                return new SpoolFolder(folder, owned, file);
+            file = lockedFile(folder.resolve(LOCK));
+            return file == null ? null : new SpoolFolder(folder, owned, file);
+        } finally {
+            if (file == null) {
+                System.getProperties().remove(owned);
             }
-        } catch (NoSuchFileException e) {
-            LOG.debug("'{}' was deleted meanwhile", folder);
         }
-        if (file != null) {
-            file.close();
+    }
+
+    /** Returns null if another process has locked the file. */
+    private static FileChannel lockedFile(Path path) throws IOException {
+        FileChannel file = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        boolean locked = false;
+        try {
+            locked = file.tryLock() != null;
+            return locked ? file : null;
+        } finally {
+            if (!locked) {
+                file.close();
+            }
         }
-        System.getProperties().remove(owned);
-        return null;
     }
 
     private List<Path> segments() throws IOException {
-        try (Stream<Path> entries = Files.list(path)) {
-            return entries.filter(entry -> SEGMENT.matcher(entry.getFileName().toString()).matches()).sorted().toList();
+        return matching(path, SEGMENT);
+    }
+
+    /** Returns the entries of a folder with such a name, sorted. */
+    private static List<Path> matching(Path folder, Pattern name) throws IOException {
+        List<Path> found = new ArrayList<>();
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(folder,
+                entry -> name.matcher(entry.getFileName().toString()).matches())) {
+            entries.forEach(found::add);
+        } catch (DirectoryIteratorException e) {
+            throw e.getCause();
         }
+        Collections.sort(found);
+        return found;
     }
 
     /**
      * Reads the messages with their numbers, in order. What a crash left behind the last whole record of a segment was
-     * never forced, so its input was not acknowledged: it is passed over.
+     * never forced, so its input was not acknowledged: it is passed over. So is a segment that cannot be read at all, which
+     * {@link #deleteRead} leaves on disk.
      *
      * @param delivery the progress that all of them count to
      */
@@ -158,14 +197,23 @@ final class SpoolFolder {
         List<OutgoingMessage> messages = new ArrayList<>();
         try {
             for (Path segment : segments()) {
-                String name = segment.getFileName().toString();
-                long first = Long.parseLong(name.substring(0, name.length() - Spool.SUFFIX.length()));
-                decode(Files.readAllBytes(segment), first, delivery, messages);
+                read(segment, delivery, messages);
             }
         } catch (IOException e) {
-            LOG.warn("messages that an earlier process left in '{}' cannot be read: {}", path, e.toString());
+            unreadable(path, e);
         }
         return messages;
+    }
+
+    private void read(Path segment, Delivery delivery, List<OutgoingMessage> messages) {
+        String name = segment.getFileName().toString();
+        long first = Long.parseLong(name.substring(0, name.length() - Spool.SUFFIX.length()));
+        try {
+            decode(Files.readAllBytes(segment), first, delivery, messages);
+            read.add(segment);
+        } catch (IOException e) {
+            unreadable(segment, e);
+        }
     }
 
     private void decode(byte[] content, long first, Delivery delivery, List<OutgoingMessage> messages) {
@@ -213,7 +261,10 @@ final class SpoolFolder {
     }
 
     /** Ends the lock; the messages stay. */
-    void release() {
+    synchronized void release() {
+        if (!lockFile.isOpen()) {
+            return; // another publisher may have it by now
+        }
         try {
             lockFile.close();
         } catch (IOException e) {
@@ -223,7 +274,29 @@ final class SpoolFolder {
         }
     }
 
-    /** Deletes the folder. */
+    /**
+     * Deletes the messages that were read, and the folder if there are no others. It stays locked with others, so that
+     * nobody in this process takes it over once more.
+     *
+     * @return true if the folder is deleted
+     */
+    boolean deleteRead() {
+        try {
+            for (Path segment : read) {
+                Files.deleteIfExists(segment);
+            }
+            if (!segments().isEmpty()) {
+                return false;
+            }
+        } catch (IOException e) {
+            LOG.warn("'{}' cannot be deleted: {}", path, e.toString());
+            return false;
+        }
+        delete();
+        return true;
+    }
+
+    /** Deletes the folder with all messages, and ends the lock. */
     void delete() {
         try {
             for (Path segment : segments()) {

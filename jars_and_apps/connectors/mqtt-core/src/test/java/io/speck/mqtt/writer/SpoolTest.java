@@ -130,6 +130,43 @@ class SpoolTest {
     }
 
     @Test
+    void aSegmentThatCannotBeReadStaysForALaterProcessAndTheOthersAreRead() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        for (int number = 1; number <= 5000; number++) {
+            spool.append(message(number, 700), number);
+        }
+        spool.leave();
+        Path first = segments(folder).get(0);
+        String second = segments(folder).get(1).getFileName().toString();
+        Files.delete(first);
+        Files.createDirectory(first);
+        SpoolFolder found = SpoolFolder.abandoned(root, BROKER).get(0);
+        List<OutgoingMessage> messages = found.read(new Delivery());
+        assertEquals(Long.parseLong(second.replace(Spool.SUFFIX, "")), messages.get(0).deliveryNumber);
+        assertEquals(5000, messages.get(messages.size() - 1).deliveryNumber);
+        assertFalse(found.deleteRead());
+        assertEquals(List.of(first), segments(found));
+        assertEquals(List.of(), SpoolFolder.abandoned(root, BROKER), "while its process lives");
+        found.release();
+        assertEquals(1, SpoolFolder.abandoned(root, BROKER).size());
+    }
+
+    @Test
+    void aFolderThatCannotBeLockedIsTriedAgain() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        spool.append(message(1, 10), 1);
+        spool.leave();
+        Path file = folder.path().resolve("lock");
+        Files.delete(file);
+        Files.createDirectory(file);
+        assertEquals(List.of(), SpoolFolder.abandoned(root, BROKER));
+        Files.delete(file);
+        assertEquals(1, read(SpoolFolder.abandoned(root, BROKER)).size());
+    }
+
+    @Test
     void diskSpaceIsGivenBackWithTheMessages() throws IOException {
         SpoolFolder folder = SpoolFolder.create(root, BROKER);
         RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 3 << 20);
