@@ -14,9 +14,11 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -39,7 +41,8 @@ class SitePowerCutTest {
     Path folder;
     private Path spool;
     private Mosquitto broker;
-    private final List<AutoCloseable> opened = new ArrayList<>();
+    private final List<AutoCloseable> opened = new CopyOnWriteArrayList<>();
+    private final Executor opening = command -> new Thread(command).start();
 
     @BeforeEach
     void start() throws Exception {
@@ -199,6 +202,26 @@ class SitePowerCutTest {
         assertEquals(before, SinkMetrics.of("job").resent());
     }
 
+    /** Those that do not take the messages over wait with their connection for the one that does. */
+    @Test
+    void whatTheBrokerHasIsNotSentAgainByWritersThatBeginTogether() throws Exception {
+        long before = SinkMetrics.of("job").resent();
+        writeUntilMarked(20_000);
+        List<CompletableFuture<Void>> writers = IntStream.range(20_000, 20_004)
+                .mapToObj(number -> CompletableFuture.runAsync(() -> sendByWriterOfItsOwn(number), opening)).toList();
+        writers.forEach(CompletableFuture::join);
+        assertArrived(20_004);
+        assertEquals(before, SinkMetrics.of("job").resent());
+    }
+
+    private void sendByWriterOfItsOwn(int number) {
+        try {
+            send(nextWriter(), number);
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     /** It ends within the second in which its mark is still an older one. */
     @Test
     void aProcessThatIsAskedToEndLeavesNothingThatIsSentTwice() throws Exception {
@@ -232,6 +255,19 @@ class SitePowerCutTest {
         broker.start();
         send(next, 101);
         assertArrived(102);
+    }
+
+    /** It finds the messages when it connects to the broker that has lost them. */
+    @Test
+    void aProcessThatRunsSendsWhatAnotherOneHasLeftSince() throws Exception {
+        MqttSink running = nextWriter();
+        send(running, 300);
+        writer(0, 300).terminate();
+        broker.kill();
+        broker.start();
+        send(running, 301);
+        assertArrived(302);
+        Await.until("one folder", () -> folders().size() == 1);
     }
 
     @Test

@@ -1,7 +1,9 @@
 package io.speck.mqtt.writer;
 
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * The newest message of each topic that the broker is to retain. An older one that is sent again would replace it at the
@@ -24,6 +26,16 @@ final class NewestRetained {
         if (newest.size() > MOST) {
             newest.remove(newest.keySet().iterator().next());
         }
+    }
+
+    /**
+     * Adds messages that another process left, in their order. What this process has written to the same topic counts as
+     * newer: a job that starts again often does so before its former process has ended.
+     */
+    void takeOver(List<OutgoingMessage> messages) {
+        Set<String> written = Set.copyOf(newest.keySet());
+        messages.stream().filter(message -> message.retainNumber != 0 && !written.contains(message.topic))
+                .forEach(this::add);
     }
 
     /** True if the broker is to retain a message that is about to be sent, perhaps again. */

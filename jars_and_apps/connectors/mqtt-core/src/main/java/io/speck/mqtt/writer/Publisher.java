@@ -43,6 +43,8 @@ final class Publisher implements WriterConnection.Owner {
     private final NewestRetained newestRetained = new NewestRetained();
     private final CautiousSending caution = new CautiousSending();
     private final WriterConnection connection;
+    /** Held while messages are taken over, by a thread without the lock: the next connection is opened after that. */
+    private final Object takingOver = new Object();
     private boolean pumping;
     private boolean pumpScheduled;
 
@@ -53,28 +55,62 @@ final class Publisher implements WriterConnection.Owner {
         this.connection = new WriterConnection(login, lock, changed, retention, backPressure, forms, this);
     }
 
-    /** See {@link Retention#spoolIn}. */
+    /** Holds messages on disk too ({@link Retention#spoolIn}), and takes over what others have left there. */
     void spoolIn(Path root) {
+        if (begins(root)) {
+            synchronized (takingOver) {
+                takeOver(retention.abandoned());
+            }
+        }
+    }
+
+    private boolean begins(Path root) {
         lock.lock();
         try {
-            List<OutgoingMessage> found = retention.spoolIn(root);
-            found.stream().filter(message -> message.retainNumber != 0).forEach(newestRetained::add);
-            if (!found.isEmpty() && connection.current() != null) {
-                Connection former = connection.current();
-                forgetConnection();
-                former.abandon();
-                connection.open(); // the next connection shows what the broker has of these messages
-            }
+            return retention.spoolIn(root);
         } finally {
             lock.unlock();
         }
     }
 
-    /** True if {@link #spoolIn} was called for a folder. */
-    boolean spoolsIn(Path root) {
+    /** Another publisher may have left messages since, and the broker may have lost them now. */
+    @Override
+    public void connecting() {
+        synchronized (takingOver) {
+            takeOver(retention.abandoned());
+        }
+    }
+
+    /** Does as {@link #spoolIn} if others have left something there, and connects then; else nothing. */
+    void takeOver(Path root) {
+        synchronized (takingOver) {
+            List<SpoolFolder> found = SpoolFolder.abandoned(root, login);
+            if (!found.isEmpty()) {
+                begins(root);
+                takeOver(found);
+            }
+        }
+    }
+
+    /** Sends what the broker lacks of the messages in such folders, on a new connection. */
+    private void takeOver(List<SpoolFolder> folders) {
+        if (folders.isEmpty()) {
+            return;
+        }
+        List<Predecessor> found = Retention.read(folders); // without the lock, for which event loops may wait
         lock.lock();
         try {
-            return retention.spoolsIn(root);
+            if (connection.isClosed()) {
+                folders.forEach(SpoolFolder::release);
+                return;
+            }
+            newestRetained.takeOver(retention.takeOver(found));
+            Connection former = connection.current();
+            if (former != null) {
+                forgetConnection();
+                former.abandon();
+            }
+            connection.open();
         } finally {
             lock.unlock();
         }

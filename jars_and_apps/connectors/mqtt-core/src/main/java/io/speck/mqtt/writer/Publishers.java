@@ -52,31 +52,28 @@ final class Publishers {
      * @param spool folder for messages that the broker may not have saved; null for none
      */
     static Publisher acquire(Login login, String spool) {
+        Path root = spool == null ? null : Path.of(spool);
+        Publisher publisher;
         synchronized (ALL) {
             Shared shared = ALL.computeIfAbsent(login, Shared::new);
-            if (spool != null) {
-                shared.publisher.spoolIn(Path.of(spool));
-            }
             shared.references++;
             shared.uses++;
-            return shared.publisher;
+            publisher = shared.publisher;
         }
+        if (root != null) {
+            publisher.spoolIn(root);
+        }
+        return publisher;
     }
 
     /** Sends in the background what earlier processes left in a folder for a broker. */
     static void takeOver(Login login, String spool) {
-        Path root = Path.of(spool);
-        synchronized (ALL) {
-            Shared known = ALL.get(login);
-            if (known != null && known.publisher.spoolsIn(root)) {
-                return; // it has taken over what was there
-            }
+        if (ResendRequest.retentionSeconds() == 0) {
+            return;
         }
-        if (SpoolFolder.areAbandoned(root, login)) {
-            Publisher publisher = acquire(login, spool);
-            publisher.connect();
-            release(publisher, new Delivery()); // it stays for as long as it holds messages
-        }
+        Publisher publisher = acquire(login, null);
+        publisher.takeOver(Path.of(spool));
+        release(publisher, new Delivery()); // it stays for as long as it holds messages
     }
 
     /** Releases the publisher of a writer, and drops the writer's unacknowledged messages. */
@@ -93,10 +90,12 @@ final class Publishers {
 
     private static void closeLater(Shared shared, long usesAtRelease, long idleSeconds) {
         long pause = Long.getLong(IDLE, IDLE_SECONDS);
-        Runtime.LOOPS.schedule(() -> closeIfIdle(shared, usesAtRelease, idleSeconds + pause), pause, TimeUnit.SECONDS);
+        Runnable closing = () -> closeIfIdle(shared, usesAtRelease, idleSeconds + pause);
+        Runtime.LOOPS.schedule(() -> Runtime.BACKGROUND.execute(closing), pause, TimeUnit.SECONDS);
     }
 
     private static void closeIfIdle(Shared shared, long usesAtRelease, long idleSeconds) {
+        Connection closing;
         synchronized (ALL) {
             if (shared.references > 0 || shared.uses != usesAtRelease) {
                 return;
@@ -106,10 +105,10 @@ final class Publishers {
                 return;
             }
             ALL.remove(shared.publisher.login(), shared);
+            closing = shared.publisher.shutDown(); // the next publisher finds what this one leaves
         }
-        Connection closing = shared.publisher.shutDown();
         if (closing != null) {
-            Runtime.BACKGROUND.execute(() -> closing.close(true));
+            closing.close(true);
         }
     }
 

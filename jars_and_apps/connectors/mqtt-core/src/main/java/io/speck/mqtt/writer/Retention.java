@@ -10,12 +10,12 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
@@ -27,8 +27,9 @@ import org.slf4j.LoggerFactory;
  * writes the {@link DeliveryMark} once a second meanwhile, and selects the messages to be sent again. Shares the
  * publisher's lock, which its callers hold unless said otherwise.
  *
- * <p>With a folder for them ({@link #spoolIn}), the messages are on disk as well ({@link Spool}), and those that an earlier
- * process left there are taken over: the mark of that process shows which of them the broker has.
+ * <p>With a folder for them ({@link #spoolIn}), the messages are on disk as well ({@link Spool}), and those that another
+ * process has left there are taken over before each connection: the mark of that process shows which of them the broker
+ * has.
  */
 final class Retention {
     private static final Logger LOG = LoggerFactory.getLogger(Retention.class);
@@ -42,8 +43,8 @@ final class Retention {
     private final RetransmissionBuffer buffer = new RetransmissionBuffer();
     private final BrokerLife life = new BrokerLife();
     private final Set<String> handledRequests = new LinkedHashSet<>();
-    private final Set<Path> roots = new HashSet<>();
-    /** Read without the lock by the threads that connect and receive. */
+    /** Read without the lock by the threads that connect and receive, as are the predecessors. */
+    private final Set<Path> roots = ConcurrentHashMap.newKeySet();
     private final List<Predecessor> predecessors = new CopyOnWriteArrayList<>();
     /** Their folders, of which some stay: those with messages that could not be read, or not written again. */
     private final List<SpoolFolder> takenOver = new ArrayList<>();
@@ -67,23 +68,23 @@ final class Retention {
     // ---- the disk ----
 
     /**
-     * Holds messages on disk too, from now on, below {@code root}, and takes over those that other processes left there
-     * for this broker. Only the first of several roots is written to.
+     * Holds messages on disk too, from now on, below {@code root}. Only the first of several roots is written to.
      *
-     * @return the messages that are taken over, in order; a new connection shows what the broker has of them
+     * @return true if there may be messages of others ({@link #abandoned}), since the root is new
      */
-    List<OutgoingMessage> spoolIn(Path root) {
-        if (!roots.add(root) || ResendRequest.retentionSeconds() == 0) {
-            return List.of();
+    boolean spoolIn(Path root) {
+        if (ResendRequest.retentionSeconds() == 0 || !roots.add(root)) {
+            return false;
         }
         if (spool == null) {
             beginSpool(root);
         }
-        return SpoolFolder.abandoned(root, login).stream().flatMap(folder -> takeOver(folder).stream()).toList();
+        return true;
     }
 
-    boolean spoolsIn(Path root) {
-        return roots.contains(root);
+    /** Returns the folders for this broker below the roots that others have left, locked; lock not held. */
+    List<SpoolFolder> abandoned() {
+        return roots.stream().flatMap(root -> SpoolFolder.abandoned(root, login).stream()).toList();
     }
 
     /** The mark is another one then, since it is found by the id of the folder. */
@@ -103,13 +104,19 @@ final class Retention {
         }
     }
 
-    private List<OutgoingMessage> takeOver(SpoolFolder folder) {
-        Predecessor found = Predecessor.read(folder, SPOOLED_MARK_SECONDS);
-        LOG.info("broker {}: takes over {} messages of an earlier process", login, found.messages().size());
-        found.messages().forEach(buffer::takeOver);
-        predecessors.add(found);
-        takenOver.add(folder);
-        return found.messages();
+    /** Reads what others have left; lock not held. */
+    static List<Predecessor> read(List<SpoolFolder> folders) {
+        return folders.stream().map(each -> Predecessor.read(each, SPOOLED_MARK_SECONDS)).toList();
+    }
+
+    /** Takes messages over; returns them in order. A new connection shows what the broker has of them. */
+    List<OutgoingMessage> takeOver(List<Predecessor> found) {
+        List<OutgoingMessage> messages = found.stream().flatMap(each -> each.messages().stream()).toList();
+        LOG.info("broker {}: takes over {} messages of other processes", login, messages.size());
+        messages.forEach(buffer::takeOver);
+        predecessors.addAll(found);
+        found.forEach(each -> takenOver.add(each.folder()));
+        return messages;
     }
 
     /** Returns when all held messages would survive a power cut, if there is a folder for them; lock not held. */

@@ -63,11 +63,11 @@ final class SpoolFolder {
 
     /** Creates a folder of a new publisher. */
     static SpoolFolder create(Path root, Login login) throws IOException {
-        Path folder = ofBroker(root, login).resolve(UUID.randomUUID().toString().replace("-", ""));
-        Files.createDirectories(folder);
-        SpoolFolder created = locked(folder);
-        if (created == null) {
-            throw new IOException("'" + folder + "' is locked by another process");
+        SpoolFolder created = null;
+        while (created == null) { // one that looks for abandoned folders may have locked the new one
+            Path folder = ofBroker(root, login).resolve(UUID.randomUUID().toString().replace("-", ""));
+            Files.createDirectories(folder);
+            created = locked(folder);
         }
         return created;
     }
@@ -112,13 +112,6 @@ final class SpoolFolder {
 
     private static void unreadable(Path path, IOException error) {
         LOG.warn("messages that an earlier process left in '{}' cannot be read: {}", path, error.toString());
-    }
-
-    /** True if there are such folders; they stay unlocked. */
-    static boolean areAbandoned(Path root, Login login) {
-        List<SpoolFolder> found = abandoned(root, login);
-        found.forEach(SpoolFolder::release);
-        return !found.isEmpty();
     }
 
     private static boolean isNew(Path folder) throws IOException {

@@ -27,6 +27,9 @@ final class WriterConnection {
 
     /** The publisher, as its connection sees it. */
     interface Owner extends ConnectionListener {
+        /** A connection is about to be opened. */
+        void connecting();
+
         /** True if the broker may still lose messages that it has acknowledged. */
         boolean holdsMessages();
 
@@ -67,6 +70,10 @@ final class WriterConnection {
     /** The present connection, or null. */
     Connection current() {
         return connection;
+    }
+
+    boolean isClosed() {
+        return closed;
     }
 
     /** True if this is the connection that was opened last. */
@@ -147,6 +154,7 @@ final class WriterConnection {
 
     private boolean tryConnect() throws InterruptedException {
         String clientId = "speck-sink-" + UUID.randomUUID().toString().replace("-", "").substring(0, 16);
+        owner.connecting();
         prepare();
         try {
             Connection opened = Connection.open(login, Session.temporary(clientId), owner, CONNECT_TRY);

@@ -3,6 +3,7 @@ package io.speck.mqtt.writer;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.List;
 import org.junit.jupiter.api.Test;
 
 /** The choice of the messages that are sent again to be retained. */
@@ -27,6 +28,26 @@ class NewestRetainedTest {
         other.sentNanos = 1;
         assertFalse(newest.retains(old));
         assertTrue(newest.retains(young) && newest.retains(other));
+    }
+
+    @Test
+    void whatIsTakenOverIsOlderThanWhatThisProcessHasWritten() {
+        OutgoingMessage own = added("a");
+        own.sentNanos = 1;
+        OutgoingMessage former = left("a");
+        OutgoingMessage old = left("b");
+        OutgoingMessage young = left("b");
+        newest.takeOver(List.of(former, old, young));
+        assertTrue(newest.retains(own) && newest.retains(young));
+        assertFalse(newest.retains(former) || newest.retains(old));
+    }
+
+    private static OutgoingMessage left(String topic) {
+        OutgoingMessage message =
+                new OutgoingMessage(new Delivery(), topic, new byte[] {'t'}, new byte[0], null, null, null);
+        message.retainNumber = -1;
+        message.sentNanos = 1;
+        return message;
     }
 
     @Test
