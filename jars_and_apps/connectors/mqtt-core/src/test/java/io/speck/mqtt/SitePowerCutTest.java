@@ -92,10 +92,16 @@ class SitePowerCutTest {
     /** Has a process write messages, and end once the broker has its mark of them. */
     private void writeUntilMarked(int count) throws Exception {
         WriterProcess process = writer(0, count);
-        try (Topic marks = new Topic(broker.url(), "speck/sink/+")) {
-            Await.until("the mark", () -> marks.all().contains(Integer.toString(count)));
+        try {
+            awaitMark(count);
         } finally {
             process.close();
+        }
+    }
+
+    private void awaitMark(int number) throws Exception {
+        try (Topic marks = new Topic(broker.url(), "speck/sink/+")) {
+            Await.until("the mark", () -> marks.all().contains(Integer.toString(number)));
         }
     }
 
@@ -220,6 +226,17 @@ class SitePowerCutTest {
         } catch (Exception e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    /** All of its messages are at the broker once more before the mark is due again. */
+    @Test
+    void aBrokerThatForgotTheMarkGetsItAgain() throws Exception {
+        opened.add(writer(0, 100));
+        awaitMark(100);
+        broker.kill();
+        broker.forget();
+        broker.start();
+        awaitMark(100);
     }
 
     /** It ends within the second in which its mark is still an older one. */

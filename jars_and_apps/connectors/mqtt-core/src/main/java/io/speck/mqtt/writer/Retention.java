@@ -34,6 +34,7 @@ import org.slf4j.LoggerFactory;
 final class Retention {
     private static final Logger LOG = LoggerFactory.getLogger(Retention.class);
     private static final long MARK_MILLIS = 1000;
+    private static final long NO_MARK = -1;
     private static final int REQUESTS_REMEMBERED = 1000;
     /** A site may be without power for weeks; without its mark, all of its messages would be sent again. */
     private static final int SPOOLED_MARK_SECONDS = (int) TimeUnit.DAYS.toSeconds(28);
@@ -53,6 +54,7 @@ final class Retention {
     /** Null without a folder for it. */
     private volatile Spool spool;
     private Connection connection;
+    /** The number in the mark of the broker. */
     private long markedNumber;
     private boolean markScheduled;
 
@@ -164,6 +166,7 @@ final class Retention {
         long now = System.nanoTime();
         buffer.connected(now);
         boolean distrusted = life.mayHaveForeignRecords(now);
+        markedNumber = distrusted ? NO_MARK : delivered;
         // Those that are taken over are unconfirmed until it is clear below what the broker has of them.
         List<OutgoingMessage> lost = buffer.again(message -> distrusted || message.deliveryNumber > delivered);
         List<OutgoingMessage> former = new ArrayList<>();
