@@ -49,9 +49,13 @@ final class Predecessor {
         requests.add(filter);
     }
 
-    /** True if the broker, or a session there, may have lost a message. */
-    boolean lacks(OutgoingMessage message) {
-        return numbers.get(message) > delivered
-                || requests.stream().anyMatch(filter -> TopicFilter.matches(filter, message.topic));
+    /** True if the broker may have lost a message. */
+    boolean isLost(OutgoingMessage message) {
+        return numbers.get(message) > delivered;
+    }
+
+    /** True if a session that was lost reads a message. */
+    boolean isRequested(OutgoingMessage message) {
+        return requests.stream().anyMatch(filter -> TopicFilter.matches(filter, message.topic));
     }
 }

@@ -168,23 +168,30 @@ final class Retention {
         boolean distrusted = life.mayHaveForeignRecords(now);
         markedNumber = distrusted ? NO_MARK : delivered;
         // Those that are taken over are unconfirmed until it is clear below what the broker has of them.
-        List<OutgoingMessage> lost = buffer.again(message -> distrusted || message.deliveryNumber > delivered);
-        List<OutgoingMessage> former = new ArrayList<>();
-        for (Predecessor each : predecessors) {
-            for (OutgoingMessage message : each.messages()) {
-                if (distrusted || each.lacks(message)) {
-                    former.add(message);
-                } else {
-                    buffer.confirmed(message);
-                }
-            }
-        }
-        lost.addAll(0, former);
+        List<OutgoingMessage> lost = buffer.lost(distrusted ? 0 : delivered);
+        lost.addAll(0, formerLost(distrusted));
         endPredecessors(opened);
         if (!buffer.isEmpty()) {
             scheduleMark();
         }
         return lost;
+    }
+
+    /** Returns the messages of predecessors that the broker, or a session there, may have lost; confirms all others. */
+    private List<OutgoingMessage> formerLost(boolean distrusted) {
+        List<OutgoingMessage> found = new ArrayList<>();
+        for (Predecessor each : predecessors) {
+            for (OutgoingMessage message : each.messages()) {
+                boolean lost = distrusted || each.isLost(message);
+                if (lost || each.isRequested(message)) {
+                    message.forSession = !lost;
+                    found.add(message);
+                } else {
+                    buffer.confirmed(message);
+                }
+            }
+        }
+        return found;
     }
 
     /** Deletes the folders of earlier processes, once their messages are in the one of this process. */

@@ -172,6 +172,15 @@ final class RetransmissionBuffer {
         return found;
     }
 
+    /**
+     * Returns the messages above a number, as {@link #again}: the broker itself may have lost them, also those that were
+     * requested for a session before this was clear.
+     */
+    List<OutgoingMessage> lost(long number) {
+        messages.stream().filter(message -> message.deliveryNumber > number).forEach(message -> message.forSession = false);
+        return again(message -> message.deliveryNumber > number);
+    }
+
     /** Confirms a message that was taken over and that the broker still stores. */
     void confirmed(OutgoingMessage message) {
         confirm(message);

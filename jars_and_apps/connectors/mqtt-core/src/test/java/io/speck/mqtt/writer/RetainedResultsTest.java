@@ -126,6 +126,42 @@ class RetainedResultsTest {
     }
 
     @Test
+    void aBrokerThatLostAllRetainsTheNewestAgainIfAReaderAsksFirst() throws Exception {
+        try (Mosquitto broker = Mosquitto.start(folder); CuttingProxy proxy = new CuttingProxy(broker.port());
+                MqttSink sink = sink(proxy.url(), true)) {
+            send(sink, "out/1", "a");
+            sink.flush();
+            proxy.refuse(true);
+            proxy.cut();
+            broker.kill();
+            broker.forget();
+            broker.start();
+            Topic.retain(broker.url(), ResendRequest.TOPICS + "lost", "out/#");
+            proxy.refuse(false);
+            Await.until("retained again", () -> retained(broker.url()).equals(Map.of("out/1", "a")));
+        }
+    }
+
+    @Test
+    void aRepetitionOfAFormerProcessForALostSessionReplacesNoNewerResult() throws Exception {
+        try (Mosquitto broker = Mosquitto.start(folder); Wire out = new Wire(broker.url(), "out/1")) {
+            SinkSettings settings = new SinkSettings(Login.anonymous(broker.url()), PATIENCE, true)
+                    .withSpool(folder.resolve("spool").toString());
+            MqttSink former = new MqttSink(settings);
+            send(former, "out/1", "old");
+            former.flush();
+            Publishers.closeAll(); // as a process that stops: it leaves its messages, and its mark at the broker
+            Topic.retain(broker.url(), "out/1", "of the job's next place");
+            Topic.retain(broker.url(), ResendRequest.TOPICS + "lost", "out/#");
+            try (MqttSink sink = new MqttSink(settings)) {
+                out.take(3);
+                sink.flush();
+                assertEquals(Map.of("out/1", "of the job's next place"), retained(broker.url()));
+            }
+        }
+    }
+
+    @Test
     void aReaderWhoseSessionIsNewGetsTheRetainedResultOnceAndAnOlderReaderNotAgain() throws Exception {
         try (Mosquitto broker = Mosquitto.start(folder); MqttSink sink = sink(broker.url(), true);
                 Topic early = new Topic(broker.url(), "out/1")) {
