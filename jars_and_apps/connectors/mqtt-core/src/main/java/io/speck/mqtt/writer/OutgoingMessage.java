@@ -42,6 +42,8 @@ final class OutgoingMessage {
     long acknowledgedNanos;
     /** True in the buffer while it is sent again, or before it is known if it must be. */
     boolean unconfirmed;
+    /** True in the buffer if it is of another process. */
+    boolean takenOver;
     /** When it was sent last; 0 before that. */
     long sentNanos;
     /** Its number among those that the broker is to retain, by which a newer one is known; 0 if it is not, -1 if unknown. */

@@ -33,6 +33,8 @@ final class RetransmissionBuffer {
     private final long maximumNanos;
     private final long maximumBytes;
     private long bytes;
+    /** Of the messages that were taken over: they are held beyond the bound, until newer ones alone reach it. */
+    private long takenOverBytes;
     private long lastNumber;
     private int unconfirmed;
     /** Null without one. */
@@ -82,6 +84,10 @@ final class RetransmissionBuffer {
 
     private void release(OutgoingMessage message) {
         bytes -= cost(message);
+        if (message.takenOver) {
+            takenOverBytes -= cost(message);
+            message.takenOver = false;
+        }
         confirm(message);
         message.deliveryNumber = 0;
     }
@@ -108,6 +114,8 @@ final class RetransmissionBuffer {
     void takeOver(OutgoingMessage message) {
         message.acknowledged = true;
         message.acknowledgedNanos = live.nanos();
+        message.takenOver = true;
+        takenOverBytes += cost(message);
         hold(message);
         unconfirm(message);
     }
@@ -119,7 +127,7 @@ final class RetransmissionBuffer {
         if (spool != null) {
             spool.append(message, lastNumber);
         }
-        while (bytes > maximumBytes) {
+        while (bytes - takenOverBytes > maximumBytes) {
             SinkMetrics.counters(messages.peek().job).retainedDropped.increment();
             dropOldest();
         }

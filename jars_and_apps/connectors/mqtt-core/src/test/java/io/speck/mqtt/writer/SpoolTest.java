@@ -181,6 +181,25 @@ class SpoolTest {
     }
 
     @Test
+    void whatIsTakenOverIsHeldBeyondTheBoundUntilOwnMessagesReachIt() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 1 << 20);
+        Spool spool = new Spool(folder, lock);
+        buffer.spool(spool);
+        for (int number = 1; number <= 5000; number++) {
+            buffer.takeOver(message(number, 700));
+        }
+        assertTrue(spool.force());
+        assertEquals(5000, folder.read(new Delivery()).size());
+        for (int number = 5001; number <= 7000; number++) {
+            buffer.add(message(number, 700));
+        }
+        int held = buffer.again(each -> true).size();
+        assertTrue(held > 500 && held < 1500, "own messages: " + held);
+        assertEquals(7000 - held, buffer.confirmedNumber(), "those before are dropped");
+    }
+
+    @Test
     void aThreadThatIsInterruptedDoesNotEndTheSpool() throws IOException {
         SpoolFolder folder = SpoolFolder.create(root, BROKER);
         Spool spool = new Spool(folder, lock);
