@@ -251,6 +251,12 @@ class SitePowerCutTest {
         assertEquals(0, reader.metrics().duplicatesDropped());
     }
 
+    @Test
+    void aProcessMayBeginToWriteWhenItEnds() throws Exception {
+        opened.add(WriterProcess.ending(broker.url(), spool, 0, 100));
+        assertArrived(100);
+    }
+
     /** The broker hangs, so that the mark cannot be written. */
     @Test
     void aProcessThatIsAskedToEndDoesNotWaitForABrokerThatHangs() throws Exception {

@@ -47,8 +47,8 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private final TopicAliases aliases;
     private final CompletableFuture<Void> opened = new CompletableFuture<>();
     private final CompletableFuture<Void> subscribed = new CompletableFuture<>();
-    /** For each unanswered ping: true if the listener is called on its answer. */
-    private final Queue<Boolean> pings = new ArrayDeque<>();
+    /** What is to be done at the answer to each unanswered ping. */
+    private final Queue<Runnable> pings = new ArrayDeque<>();
     private volatile boolean closing;
     private volatile boolean sessionPresent;
     private volatile int receiveMaximum = 65535;
@@ -162,15 +162,23 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         }
     }
 
-    /** Sends a ping, in the event loop; the listener is called on its answer only if {@code reported}. */
-    void ping(Channel channel, boolean reported) {
-        pings.add(reported);
+    /** Sends a ping, in the event loop; its answer is reported to the listener, and completes the future. */
+    void ping(Channel channel, CompletableFuture<Void> answered) {
+        ping(channel, () -> {
+            listener.answered(connection);
+            answered.complete(null);
+        });
+    }
+
+    private void ping(Channel channel, Runnable atAnswer) {
+        pings.add(atAnswer);
         channel.writeAndFlush(MqttMessage.PINGREQ);
     }
 
     private void answered() {
-        if (Boolean.TRUE.equals(pings.poll())) {
-            listener.answered(connection);
+        Runnable atAnswer = pings.poll();
+        if (atAnswer != null) {
+            atAnswer.run();
         }
     }
 
@@ -236,7 +244,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
                 endReason = "the broker was silent for " + 3 * intervalMillis + " ms";
                 context.close();
             } else {
-                ping(context.channel(), false);
+                ping(context.channel(), () -> { });
             }
         }, intervalMillis, intervalMillis, TimeUnit.MILLISECONDS);
     }

@@ -28,6 +28,7 @@ import io.speck.mqtt.Login;
 import java.net.UnknownHostException;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -260,9 +261,15 @@ public final class Connection {
         return channel.alloc().ioBuffer(bytes);
     }
 
-    /** Sends a ping; the broker answers once it has handled all packets written before. */
-    public void ping() {
-        execute(() -> handler.ping(channel, true));
+    /**
+     * Sends a ping; the broker answers once it has handled all packets written before.
+     *
+     * @return completed by the answer, of which the listener learns too; never completed if the connection ends before
+     */
+    public CompletableFuture<Void> ping() {
+        CompletableFuture<Void> answered = new CompletableFuture<>();
+        execute(() -> handler.ping(channel, answered));
+        return answered;
     }
 
     /** Stops or resumes reading from the socket; meanwhile the broker keeps its messages. */

@@ -25,7 +25,6 @@ final class DeliveryMark {
     private final String topic;
     private final int expirySeconds;
     private volatile CompletableFuture<Long> found = new CompletableFuture<>();
-    private volatile CompletableFuture<Void> answered = new CompletableFuture<>();
 
     /**
      * @param id of the publisher
@@ -39,7 +38,6 @@ final class DeliveryMark {
     /** Prepares for a new connection; called before it is opened. */
     void reset() {
         found = new CompletableFuture<>();
-        answered = new CompletableFuture<>();
     }
 
     String topic() {
@@ -52,10 +50,9 @@ final class DeliveryMark {
      * @param needed false if the number does not matter
      */
     long read(Connection opened, boolean needed, Duration timeout) throws InterruptedException {
-        opened.ping();
         try {
             // All that is retained comes before the answer, or soon after it: reports about the broker as well.
-            answered.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+            opened.ping().get(timeout.toMillis(), TimeUnit.MILLISECONDS);
             return needed ? found.get(GRACE_MILLIS, TimeUnit.MILLISECONDS) : 0;
         } catch (TimeoutException e) {
             return 0;
@@ -76,20 +73,8 @@ final class DeliveryMark {
         return true;
     }
 
-    void answered() {
-        answered.complete(null);
-    }
-
     void write(Connection connection, long number) {
         connection.retain(topic, Long.toString(number), expirySeconds, 0);
-    }
-
-    /** Completed when the broker has handled all that was written before. */
-    CompletableFuture<Void> handled(Connection connection) {
-        CompletableFuture<Void> next = new CompletableFuture<>();
-        answered = next;
-        connection.ping();
-        return next;
     }
 
     void delete(Connection connection) {

@@ -229,7 +229,6 @@ final class Publisher implements WriterConnection.Owner {
 
     @Override
     public void answered(Connection from) {
-        retention.answeredMark();
         lock.lock();
         try {
             if (from == connection.current()) {

@@ -10,12 +10,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The publishers of this process: one for each login, shared by all its writers. One without writers is closed after
  * some time, and only when the broker has had all messages for long enough, or was away for long.
  */
 final class Publishers {
+    private static final Logger LOG = LoggerFactory.getLogger(Publishers.class);
     private static final Map<Login, Shared> ALL = new HashMap<>();
     private static final String IDLE = "speck.sink.idleSeconds";
     private static final long IDLE_SECONDS = 30;
@@ -27,10 +30,13 @@ final class Publishers {
 
     static {
         Thread atExit = new Thread(Publishers::writeLastMarks, "speck-last-marks");
-        java.lang.Runtime.getRuntime().addShutdownHook(atExit);
+        unlessEnding(() -> java.lang.Runtime.getRuntime().addShutdownHook(atExit));
         Runtime.beforeStop(() -> {
-            closeAll();
-            forget(atExit); // it would keep the class loader in memory
+            try {
+                closeAll();
+            } finally { // it would keep the class loader in memory
+                unlessEnding(() -> java.lang.Runtime.getRuntime().removeShutdownHook(atExit));
+            }
         });
     }
 
@@ -139,11 +145,12 @@ final class Publishers {
         CompletableFuture.allOf(written).completeOnTimeout(null, LAST_MARKS_SECONDS, TimeUnit.SECONDS).join();
     }
 
-    private static void forget(Thread atExit) {
+    /** Changes what is done when the process ends, unless it is ending already, when nothing can be changed any more. */
+    private static void unlessEnding(Runnable change) {
         try {
-            java.lang.Runtime.getRuntime().removeShutdownHook(atExit);
+            change.run();
         } catch (IllegalStateException e) {
-            // The process is ending.
+            LOG.debug("the process is ending: {}", e.toString());
         }
     }
 

@@ -264,11 +264,6 @@ final class Retention {
         return life.accept(packet);
     }
 
-    /** The broker has answered the ping of {@link #readMark}; lock not held. */
-    void answeredMark() {
-        marks().forEach(DeliveryMark::answered);
-    }
-
     /** The broker has answered on the present connection. */
     void answered() {
         buffer.answered(System.nanoTime());
@@ -329,6 +324,6 @@ final class Retention {
             return CompletableFuture.completedFuture(null);
         }
         writeMark();
-        return deliveryMark.handled(connection);
+        return connection.ping();
     }
 }

@@ -31,6 +31,11 @@ public final class WriterProcess implements AutoCloseable {
         return started("park", broker, spool, from, to);
     }
 
+    /** Starts a process that does not begin to write before it ends; returns when they are flushed. */
+    public static WriterProcess ending(String broker, Path spool, int from, int to) throws IOException {
+        return started("end", broker, spool, from, to);
+    }
+
     private static WriterProcess started(String task, String broker, Path spool, int from, int to) throws IOException {
         return started(System.getProperty("java.class.path"), task, broker, spool, from, to);
     }
@@ -68,13 +73,25 @@ public final class WriterProcess implements AutoCloseable {
         SinkSettings settings = new SinkSettings(Login.anonymous(arguments[0]), Duration.ofSeconds(30));
         int from = Integer.parseInt(arguments[2]);
         int to = Integer.parseInt(arguments[3]);
-        if (arguments[4].equals("park")) {
-            park(settings.withSpool(arguments[1]), from, to);
-        } else {
-            write(settings, arguments[1], from, to);
+        switch (arguments[4]) {
+            case "park" -> park(settings.withSpool(arguments[1]), from, to);
+            case "end" -> {
+                Runtime.getRuntime().addShutdownHook(new Thread(() -> writeAtEnd(settings, arguments[1], from, to)));
+                return;
+            }
+            default -> write(settings, arguments[1], from, to);
         }
         System.out.println(FLUSHED);
         Thread.sleep(Duration.ofMinutes(5).toMillis());
+    }
+
+    private static void writeAtEnd(SinkSettings settings, String spool, int from, int to) {
+        try {
+            write(settings, spool, from, to);
+            System.out.println(FLUSHED);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     private static void write(SinkSettings settings, String spool, int from, int to) throws InterruptedException {

@@ -1,0 +1,52 @@
+package io.speck.mqtt.net;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+
+import io.speck.mqtt.Await;
+import io.speck.mqtt.Login;
+import io.speck.mqtt.Ports;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Pings of which several are unanswered; the broker is a socket, since Mosquitto answers at once. */
+@Timeout(60)
+class PingTest {
+    private static final byte[] CONNACK = {0x20, 3, 0, 0, 0};
+    private static final byte[] PINGRESP = {(byte) 0xD0, 0};
+
+    private static Socket accepted(ServerSocket listener) {
+        try {
+            Socket broker = listener.accept();
+            broker.getOutputStream().write(CONNACK);
+            return broker;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Test
+    void anAnswerIsThatToTheOldestPing() throws Exception {
+        try (ServerSocket listener = Ports.listen()) {
+            CompletableFuture<Socket> accepted = CompletableFuture.supplyAsync(() -> accepted(listener));
+            Connection connection = Connection.open(Login.anonymous("tcp://127.0.0.1:" + listener.getLocalPort()),
+                    Session.temporary("client"), new ConnectionListener() {}, Duration.ofSeconds(20));
+            try (Socket broker = accepted.get()) {
+                CompletableFuture<Void> first = connection.ping();
+                CompletableFuture<Void> second = connection.ping();
+                broker.getOutputStream().write(PINGRESP);
+                Await.until("the first answer", first::isDone);
+                assertFalse(second.isDone());
+                broker.getOutputStream().write(PINGRESP);
+                Await.until("the second answer", second::isDone);
+            } finally {
+                connection.abandon();
+            }
+        }
+    }
+}
