@@ -40,7 +40,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     private CurrentInput input;
     private final BooleanSupplier waiting = () -> reader.mayHold();
     private WaitEnd waitEnd;
-    /** The message that was emitted last. */
+    /** The last message that passed: another one may be tried again, and its outputs named after it then. */
     private Received last;
     private final OnError onError;
     private final SinkSettings parking;
@@ -135,7 +135,6 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
             endWaiting(output); // rows are not named after a message that another session may have had as well
         }
         emit(next, output);
-        last = next;
         return reader.hasNext() ? InputStatus.MORE_AVAILABLE : InputStatus.NOTHING_AVAILABLE;
     }
 
@@ -147,7 +146,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         return input.heldFrom() < Long.MAX_VALUE;
     }
 
-    /** Lets an operator of the chain write the outputs that it holds back, as outputs of the last message. */
+    /** Lets an operator of the chain write the outputs that it holds back, as outputs of the last one that passed. */
     private void endWaiting(ReaderOutput<T> output) {
         input.begin(null, ONLY_SOURCE, last.offset(), last.hash());
         try {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.Wire;
+import io.speck.mqtt.failure.OnError;
 import io.speck.mqtt.stamp.CurrentInput;
 import io.speck.mqtt.stamp.Stamp;
 import java.util.ArrayList;
@@ -18,6 +19,7 @@ import java.util.stream.IntStream;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.FlatMapFunction;
+import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.Collector;
 import org.junit.jupiter.api.AfterEach;
@@ -65,11 +67,32 @@ class WaitingTest extends ClusterCase {
         }
     }
 
+    /** Fails on a message for as long as a service is away. */
+    private static final class Service implements MapFunction<String, String> {
+        private static final long serialVersionUID = 1L;
+        private static final AtomicInteger FAILURES = new AtomicInteger();
+        private static volatile boolean away;
+
+        @Override
+        public String map(String text) {
+            if (away && text.equals("1")) {
+                FAILURES.incrementAndGet();
+                throw new IllegalStateException("no answer");
+            }
+            return text;
+        }
+    }
+
     private JobID run(long checkpointMillis, String savepoint) throws Exception {
+        return run(checkpointMillis, savepoint, OnError.FAIL, new Failing());
+    }
+
+    private JobID run(long checkpointMillis, String savepoint, OnError onError, MapFunction<String, String> code)
+            throws Exception {
         StreamExecutionEnvironment environment = Cluster.environment(checkpointMillis, savepoint);
-        environment.fromSource(FlinkMqttSource.texts().broker(broker.url()).topic("in").clientId("job")
+        environment.fromSource(FlinkMqttSource.texts().broker(broker.url()).topic("in").clientId("job").onError(onError)
                         .fence("speck/fence/job", 1).build(), WatermarkStrategy.noWatermarks(), "in").uid("in")
-                .map(new Failing()).flatMap(new Grouped())
+                .map(code).flatMap(new Grouped())
                 .sinkTo(FlinkMqttSink.texts().broker(broker.url()).topic("out").job("job").incarnation("edge").build())
                 .uid("out");
         return cluster.run(environment);
@@ -171,6 +194,21 @@ class WaitingTest extends ClusterCase {
         Await.until("all", () -> received().size() == 4);
         assertEquals(List.of("0 1 2", "3"), out.all());
         assertEquals(List.of(2L, 5L), wire.seen().stream().map(each -> each.stamp().index()).toList());
+        cluster.cancel(job);
+    }
+
+    @Test
+    void aMessageThatIsTriedAgainBehindTheEndOfAWaitHasANameOfItsOwn() throws Exception {
+        Service.away = true;
+        JobID job = run(NEVER, null, OnError.of("skip", null, "job"), new Service());
+        Topic.publish(broker.url(), "in", numbers(0, 2));
+        Await.until("it has failed twice", () -> Service.FAILURES.get() == 2);
+        cluster.checkpoint(job);
+        assertEquals(List.of("0"), wire.take(1).stream().map(Wire.Published::text).toList());
+        Service.away = false;
+        cluster.checkpoint(job);
+        assertEquals(List.of("0", "1"), wire.take(2).stream().map(Wire.Published::text).toList());
+        assertEquals(List.of(0L, 1L), wire.take(2).stream().map(each -> each.stamp().index()).toList());
         cluster.cancel(job);
     }
 }
