@@ -190,8 +190,9 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     }
 
     /**
-     * Leaves a message out on which the operators chained to this source fail twice with the same error, or three times if
-     * a service may be the cause. What they wrote of it before is written, and what they changed of their state is changed.
+     * Leaves a message out on which the operators chained to this source fail twice with the same error, or, if a service
+     * may be the cause, once more after another message has passed. What they wrote of it before is written at each try,
+     * and what they changed of their state is changed as often.
      *
      * @throws FailedMessageException if the job is to fail
      */
