@@ -516,6 +516,30 @@ def test_another_server_judges_the_step(bench: Bench) -> None:
     assert bench.steps[0] == "kept"
 
 
+def test_a_step_that_the_reconciler_completes_is_judged(bench: Bench) -> None:
+    """The engine at the target goes down after the plan is made."""
+    adaptation, mover = bench.services.adaptation, bench.services.adaptation.mover
+
+    class Late:
+        present, advise = mover.present, mover.advise
+
+        def move(self, *arguments: Any) -> Any:
+            bench.world.down(engine_at("A"))
+            return mover.move(*arguments)
+
+    adaptation.mover = Late()
+    bench.decide(3)
+    adaptation.mover = mover
+    assert bench.store.operations()[-1]["state"] == "waiting"
+    bench.world.up(engine_at("A"))
+    for _ in range(30):
+        bench.services.coordinator.reconciler.round()
+        bench.finish()
+        bench.round()
+    assert bench.where["clean-a"] == "A"
+    assert bench.steps[0] == "kept"
+
+
 @pytest.mark.slow("eight servers, each killed and started again, and a hundred decisions of each")
 @pytest.mark.parametrize("seed", range(8))
 def test_server_killed_at_any_moment_of_a_step(bench: Bench, seed: int) -> None:

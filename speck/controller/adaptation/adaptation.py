@@ -313,6 +313,10 @@ class Adaptation:
         if data is None:  # too long ago to be stored
             return Progress(state=OperationState.SUCCEEDED)
         state = OperationState(data["state"])
+        # What an operation leaves waiting is done later, by heals.
+        waits = state is OperationState.WAITING
+        if waits and (step.due or self.deployments.snapshot(head).is_carried_out()):
+            return Progress(state=OperationState.SUCCEEDED)
         failed = [each for each in data["actions"] if each["state"] == "failed"]
         why = "; ".join(filter(None, [data["error"], *(each["error"] for each in failed)]))
         return Progress(state=state, ended=data["ended"] or 0.0, error=why)
