@@ -176,6 +176,29 @@ def test_never_acts_on_stale_figures(bench: Bench, change: dict[str, Any], reaso
     assert reason in bench.reasons[-1]
 
 
+@pytest.mark.slow("hours of simulated load")
+def test_never_moves_jobs_without_messages(bench: Bench) -> None:
+    bench.round(times=90)
+    before = bench.world.changes()
+    bench.conditions.rate = 0.0
+    bench.decide(30)
+    assert bench.world.changes() == before
+    names = "'clean-a', 'clean-b', 'count-a' and 1 more"
+    assert bench.reasons[-1] == f"no placement is better; no message reaches job {names}"
+
+
+def test_a_step_is_not_judged_while_no_message_reaches_its_jobs(bench: Bench) -> None:
+    first_step(bench)
+    bench.round(times=3)
+    bench.conditions.rate = 0.0
+    bench.round(times=12)
+    assert bench.steps == ["pending"]
+    assert "cannot be evaluated yet: no message reaches job" in bench.reasons[-1]
+    bench.conditions.rate = 900.0
+    bench.round(times=12)
+    assert bench.steps[0] == "kept"
+
+
 @pytest.mark.slow("hours of simulated traffic")
 def test_a_group_moves_while_others_have_no_fresh_rate(bench: Bench) -> None:
     bench.conditions.fresh, bench.conditions.ages = {"clean-a", "count-a", "clean-b"}, {"count-b": 100.0}

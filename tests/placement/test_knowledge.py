@@ -16,6 +16,7 @@ from speck.placement.adaptation.knowledge import (
     OLDEST,
     WIDEST,
     bound,
+    idle,
     undecidable,
     unknown_loads,
     within_bounds,
@@ -76,6 +77,10 @@ def test_a_job_is_decided_on_where_it_and_those_beside_it_are_fresh() -> None:
     assert undecidable(model(found), found) == dict.fromkeys(
         ("clean-b", "local-b"), "clean-b"
     ) | dict.fromkeys(("clean-c", "local-c"), "clean-c")
+
+
+def test_a_job_is_idle_while_nothing_arrives_and_nothing_waits() -> None:
+    assert idle({"idle": 0.0, "stuck": 0.0, "busy": 5.0}, {"stuck": 3, "idle": 0}) == ["idle"]
 
 
 def test_bounds_widen_with_the_age_of_a_rate_and_no_further() -> None:

@@ -258,7 +258,7 @@ class Adaptation:
         memory, head, now = self._memory(name), self.deployments.head(name), self.clock()
         options, figures, observed = self._options(head), present.figures, self._observations_of(name)
         hold, waiting = self.obstacles.of(name), undecidable(present.model, present.inputs)
-        pending = memory.pending
+        pending, fixed = memory.pending, waiting.keys() | set(observed.idle)
         seen = Situation(
             revision=head.revision,
             trigger=trigger,
@@ -275,17 +275,17 @@ class Adaptation:
             lag_grows=bool(observed.lagging),
             draining=observed.draining,
             interval=present.inputs.interval,
-            undecidable=waiting.keys(),
+            undecidable=fixed,
             awaited=[job for job, cause in waiting.items() if _was_fresh(present.inputs, cause)],
-            stale=_stale_text(present),
+            stale="; ".join(filter(None, (_stale_text(present), _idle_text(observed)))),
             progress=None if pending is None else self._progress(name, pending, head),
             realised=None if pending is None or hold else self._realised(name, pending, present, observed),
         )
-        decidable = set(present.model.jobs) - waiting.keys()
+        decidable = set(present.model.jobs) - fixed
         if pending is not None or hold or seen.silent or memory.paused > now or not decidable:
             return seen
         forbidden = limits.forbidden(memory, now)
-        advised = self.mover.advise(name, forbidden, options.min_gain, waiting.keys())
+        advised = self.mover.advise(name, forbidden, options.min_gain, fixed)
         observed.regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
         return replace(
             seen,
@@ -456,6 +456,11 @@ def _stale_text(present: Present) -> str:
     span = fresh_for(present.inputs.interval)
     fresh = "minute" if span == FRESH else f"{span:.0f} s"
     return f"the rate of job {few(stale)} is not of the last {fresh}" if stale else ""
+
+
+def _idle_text(observed: Observations) -> str:
+    """The jobs that no message reaches in words; empty if there are none."""
+    return f"no message reaches job {few(observed.idle)}" if observed.idle else ""
 
 
 def _was_fresh(inputs: Inputs, job: str) -> bool:

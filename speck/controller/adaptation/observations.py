@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from speck.controller.adaptation.mover import Present
 from speck.core.adaptation import AdaptationState, Trigger
-from speck.placement.adaptation import triggers
+from speck.placement.adaptation import knowledge, triggers
 from speck.placement.profile import LinkProfile
 
 _ORDER = list(Trigger)
@@ -58,6 +58,12 @@ class Observations:
         self.draining = triggers.draining(self._waiting, present.rates)
         if self.lagging and not former:
             self._reported.append(Trigger.LAG)
+
+    @property
+    def idle(self) -> list[str]:
+        """The jobs that no message reaches."""
+        last = {name: samples[-1][1] for name, samples in self._waiting.items()}
+        return [] if self.present is None else knowledge.idle(self.present.rates, last)
 
     def falls_behind(self, jobs: Collection[str], span: float) -> bool | None:
         """True if one of these jobs has fallen behind for ``span`` s; ``None``: that is not known yet."""

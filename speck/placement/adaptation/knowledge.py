@@ -33,6 +33,14 @@ def undecidable(model: Model, inputs: Inputs) -> dict[str, str]:
     return found
 
 
+def idle(rates: Mapping[str, float], waiting: Mapping[str, int]) -> list[str]:
+    """The jobs that no message reaches, whose place makes no difference to the objective.
+
+    A job is not idle while messages wait for it: it is stuck.
+    """
+    return sorted(name for name, rate in rates.items() if not rate and not waiting.get(name))
+
+
 def bound(age: float) -> float:
     """The factor by which a rate may have grown or fallen that was measured ``age`` seconds ago."""
     return 1 + (WIDEST - 1) * min(1.0, max(0.0, age) / OLDEST)

@@ -104,8 +104,9 @@ class Situation:
     there is none), ``realised`` its effect (``None``: not measured).  ``interval`` is the time between two
     samples of a job, s.
 
-    ``undecidable`` are the jobs that are not moved, since their own rate or that of a job beside them is not
-    fresh, for the reason ``stale``; ``awaited`` are those of them whose rates were fresh until lately.
+    ``undecidable`` are the jobs that are not moved, since no message reaches them, or since their own rate or
+    that of a job beside them is not fresh, for the reason ``stale``; ``awaited`` are those of them whose
+    rates were fresh until lately.
     """
 
     revision: int
