@@ -215,7 +215,7 @@ def _situation(
         hold=hold,
         silent=silent,
         moving=sum(each is not driven and now < each.operation_ends for each in world.compositions),
-        lag_grows=bool(driven.observed.lagging),
+        lagging=driven.observed.lagging,
         draining=driven.observed.draining,
         progress=None if pending is None else _progress(driven, now),
         realised=None if pending is None or hold or not pending.due else _realised(driven, present, pending),
@@ -238,7 +238,7 @@ def _realised(driven: Driven, present: Present, pending: StepRecord) -> Realised
         for name, profile in present.inputs.jobs.items()
         if profile.cost is not None and profile.cost.known is Known.MEASURED
     }
-    lags = bool(set(driven.observed.lagging) & set(pending.jobs))
+    lags = bool(set(driven.observed.lagging) & verdict.judged_jobs(present.model, pending))
     return verdict.realised(present.model, pending, costs, lag_grows=lags)
 
 

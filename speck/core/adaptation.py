@@ -124,7 +124,8 @@ class StepRecord:
     id of its operation (empty: not begun).  ``windows`` counts the windows in which it was looked at,
     ``good`` those that held; ``looked`` is the time of the last.  ``back``: the step takes a former one back.
     ``costs`` are the processor times of a message (s, reference core) of its jobs as they were predicted;
-    ``catch_up`` is the predicted time (s) in which they work off what waited meanwhile.
+    ``catch_up`` is the predicted time (s) in which they work off what waited meanwhile.  ``lagging`` are the
+    jobs of the composition that fell behind at ``at``.
     """
 
     jobs: tuple[str, ...]
@@ -144,6 +145,7 @@ class StepRecord:
     back: bool = False
     costs: Mapping[str, float] = field(default_factory=dict)
     catch_up: float = 0.0
+    lagging: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +205,7 @@ class AdaptationState:
 
 
 def _grouped(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a step with its group and its places as they are in memory."""
+    """The data of a step with its groups and its places as they are in memory."""
     places = {name: place_in(data[name]) for name in ("source", "target") if name in data}
-    return {**data, **places, "jobs": tuple(data["jobs"])}
+    groups = {name: tuple(data[name]) for name in ("jobs", "lagging") if name in data}
+    return {**data, **places, **groups}

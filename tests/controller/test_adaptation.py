@@ -509,7 +509,25 @@ def test_a_step_to_a_site_with_fewer_cores_than_it_says_is_taken_back(
     assert set(bench.where.values()) == {"D"}
     assert bench.steps == ["back", "kept"]
     [ban] = bench.memory.bans
-    assert (set(ban.jobs), ban.target, ban.reason) == (GROUP, "A", "its jobs are falling behind")
+    assert (set(ban.jobs), ban.target, ban.reason) == (GROUP, "A", "jobs have fallen behind since the step")
+
+
+@pytest.mark.slow("minutes of simulated load")
+def test_a_step_that_starves_a_job_at_its_target_is_taken_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = dict(plant().jobs)
+    jobs["count-b"] = replace(jobs["count-b"], site="A", spe_address=engine_at("A"), pin=True)
+    jobs["clean-b"] = replace(jobs["clean-b"], pin=True)
+    bench.apply(Composition(NAME, jobs, AUTO))
+    bench.decide(3)
+    assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "D", "count-b": "A"}
+    bench.round(times=3)
+    counts = count(20_000, 5_000)
+    monkeypatch.setattr(bench.services.coordinator.sampler, "waiting", lambda: {"count-b": next(counts)})
+    bench.round(times=12)
+    assert bench.steps[0] == "back"
+    assert bench.memory.bans[0].reason == "jobs have fallen behind since the step"
 
 
 def test_failed_move_is_undone_and_banned(bench: Bench) -> None:

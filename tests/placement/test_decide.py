@@ -186,14 +186,16 @@ def test_several_small_steps_may_reach_the_least_gain_together() -> None:
     ],
 )
 def test_emergency_takes_one_decision(now: float, after: float, lag: bool, taken: bool) -> None:
-    seen = replace(SEEN, multiplier=now, lag_grows=lag, candidates=(replace(GOOD, multiplier=after),))
+    seen = replace(
+        SEEN, multiplier=now, lagging=["clean"] if lag else [], candidates=(replace(GOOD, multiplier=after),)
+    )
     answer, _ = decide(AdaptationState(revision=3, steps=(past_step(NOW - 61),)), seen, NOW)
     assert isinstance(answer, Step if taken else Hold)
 
 
 def test_emergency_may_need_several_steps() -> None:
     step = replace(GOOD, multiplier=0.9)
-    seen = replace(SEEN, multiplier=0.9, lag_grows=True, candidates=(step,))
+    seen = replace(SEEN, multiplier=0.9, lagging=["clean"], candidates=(step,))
     assert isinstance(decide(AdaptationState(revision=3), seen, NOW)[0], Hold)
     assert isinstance(decide(AdaptationState(revision=3), replace(seen, reachable=1.2), NOW)[0], Step)
 
@@ -205,7 +207,7 @@ def test_a_move_away_from_what_is_full_need_not_pay_back() -> None:
     assert isinstance(decide(READY, replace(seen, multiplier=1.06), NOW)[0], Hold)
     nearly = replace(seen, multiplier=1.2, candidates=(replace(endless, multiplier=1.2),))
     assert isinstance(decide(READY, nearly, NOW)[0], Hold)
-    assert isinstance(decide(READY, replace(nearly, lag_grows=True), NOW)[0], Step)
+    assert isinstance(decide(READY, replace(nearly, lagging=["clean"]), NOW)[0], Step)
 
 
 def test_near_equal_steps_do_not_break_the_row() -> None:
@@ -217,7 +219,7 @@ def test_near_equal_steps_do_not_break_the_row() -> None:
 
 
 def test_emergency_has_a_cooldown_of_its_own() -> None:
-    seen = replace(SEEN, multiplier=0.5, lag_grows=True)
+    seen = replace(SEEN, multiplier=0.5, lagging=["clean"])
     answer, _ = decide(AdaptationState(revision=3, steps=(past_step(NOW - 59),)), seen, NOW)
     assert isinstance(answer, Hold)
     assert answer.reason == "the last step is less than 60 s ago"
@@ -338,7 +340,7 @@ def test_a_trigger_has_lasted_for_three_samples(interval: float, lasting: float)
         (replace(REALISED, objective=math.nan), "it gains nan%"),
         (replace(REALISED, age_p95=0.23), "the age of results (p95) is 0.23 s, it was 0.2 s"),
         (replace(REALISED, multiplier=0.9), "the rates are not sustained (multiplier 0.9)"),
-        (replace(REALISED, lag_grows=True), "its jobs are falling behind"),
+        (replace(REALISED, lag_grows=True), "jobs have fallen behind since the step"),
     ],
 )
 def test_a_step_that_does_not_hold_goes_back_once_and_is_banned(realised: Realised, why: str) -> None:
@@ -363,11 +365,27 @@ def test_step_out_of_an_overload_is_kept_while_its_backlog_lasts(without: float)
     lagging = replace(
         REALISED, multiplier=without * 1.8, multiplier_without=without, age_p95=0.5, lag_grows=True
     )
-    answer, memory = judged(lagging)
+    answer, memory = judged(lagging, lagging=("clean",))
     assert isinstance(answer, Hold)
     assert memory.steps[-1].outcome is StepOutcome.KEPT
-    answer, _ = judged(replace(lagging, multiplier_without=1.3, multiplier=2.0))
+    answer, _ = judged(replace(lagging, multiplier_without=1.3, multiplier=2.0), lagging=("clean",))
     assert isinstance(answer, Revert)
+
+
+def test_a_backlog_that_began_with_the_step_is_no_sign_of_an_overload_before_it() -> None:
+    found = replace(REALISED, multiplier=2.0, multiplier_without=1.2, lag_grows=True)
+    assert isinstance(judged(found)[0], Revert)
+    assert isinstance(judged(found, lagging=("clean",))[0], Hold)
+
+
+def test_a_step_records_the_jobs_that_fell_behind_before_it() -> None:
+    _, memory = decide(READY, replace(SEEN, lagging=["count", "clean"]), NOW)
+    assert memory.pending is not None
+    assert memory.pending.lagging == ("clean", "count")
+    stored = memory.to_dict()
+    assert AdaptationState.from_dict(json.loads(json.dumps(stored))) == memory
+    del stored["steps"][-1]["lagging"]  # that of a former version
+    assert AdaptationState.from_dict(stored).steps == (replace(memory.pending, lagging=()),)
 
 
 def test_nothing_moves_while_a_job_works_off_a_backlog() -> None:

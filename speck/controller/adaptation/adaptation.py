@@ -272,7 +272,7 @@ class Adaptation:
             hold=hold,
             silent=self.obstacles.silent_sites(name),
             moving=self.obstacles.moving(name),
-            lag_grows=bool(observed.lagging),
+            lagging=observed.lagging,
             draining=observed.draining,
             interval=present.inputs.interval,
             undecidable=fixed,
@@ -339,7 +339,8 @@ class Adaptation:
         self, name: str, step: StepRecord, present: Present, observed: Observations
     ) -> Realised | None:
         """The effect of a step, where its jobs' figures are measured at the target."""
-        lags = observed.falls_behind(step.jobs, max(verdict.WINDOW, present.inputs.interval))
+        judged = verdict.judged_jobs(present.model, step)
+        lags = observed.falls_behind(judged, max(verdict.WINDOW, present.inputs.interval))
         if lags is None:
             return None
         if step.due and isinstance(step.target, Cuts):

@@ -332,6 +332,7 @@ def _taken(
         costs=dict(step.costs),
         # Without an end: something else is full besides, for which there is no use in waiting.
         catch_up=step.catch_up if math.isfinite(step.catch_up) else 0.0,
+        lagging=tuple(sorted(seen.lagging)),
     )
     memory = replace(memory, steps=(*memory.steps, record), streak=None)
     return Step(step_reason(step, seen, emergency), step, emergency), memory

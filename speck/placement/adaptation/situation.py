@@ -70,7 +70,7 @@ class Realised:
 
     ``age_p95`` (s) and ``multiplier`` are with it, ``age_p95_without`` and ``multiplier_without`` are not.
     ``speed_ratio`` is the observed speed of the target relative to the one that was counted with.
-    ``lag_grows``: one of its jobs falls behind.
+    ``lag_grows``: one of its jobs falls behind, or one at its target that kept up before it.
     """
 
     objective: float
@@ -99,10 +99,10 @@ class Situation:
     ``rates`` are those into each job, messages/s.  ``candidates`` are the steps in the order of the advice.
     ``hold`` is the reason why nothing of it may be moved now (empty: it may), ``silent`` has the sites it
     uses that do not answer, with their reasons.  ``moving`` counts the steps at work on other compositions.
-    ``draining`` are the jobs that work off a backlog.  ``rewires`` is the gain of advice that also moves
-    topics, which is a user's to accept.  ``progress`` is that of the pending step's operation (``None``:
-    there is none), ``realised`` its effect (``None``: not measured).  ``interval`` is the time between two
-    samples of a job, s.
+    ``lagging`` are the jobs that fall behind, ``draining`` those that work off a backlog.  ``rewires`` is the
+    gain of advice that also moves topics, which is a user's to accept.  ``progress`` is that of the pending
+    step's operation (``None``: there is none), ``realised`` its effect (``None``: not measured).
+    ``interval`` is the time between two samples of a job, s.
 
     ``undecidable`` are the jobs that are not moved, since no message reaches them, or since their own rate or
     that of a job beside them is not fresh, for the reason ``stale``; ``awaited`` are those of them whose
@@ -124,7 +124,7 @@ class Situation:
     hold: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
     moving: int = 0
-    lag_grows: bool = False
+    lagging: Sequence[str] = ()
     draining: Sequence[str] = ()
     rewires: float = 0.0
     progress: Progress | None = None
@@ -133,3 +133,8 @@ class Situation:
     undecidable: Collection[str] = ()
     awaited: Collection[str] = ()
     stale: str = ""
+
+    @property
+    def lag_grows(self) -> bool:
+        """True if jobs fall behind."""
+        return bool(self.lagging)

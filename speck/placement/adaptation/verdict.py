@@ -36,10 +36,10 @@ def shortfall(step: StepRecord, found: Realised) -> str:
     predicted = predicted_gain(step)
     oldest = max(step.age_p95, found.age_p95_without)
     # What is full without the step has lagged before it, too, and more: the step is no reason for that.
-    overloaded = is_overloaded(found.multiplier_without, lag_grows=found.lag_grows)
+    overloaded = is_overloaded(found.multiplier_without, lag_grows=bool(step.lagging))
     relieves = overloaded and found.multiplier >= RELIEF * found.multiplier_without
     if found.lag_grows and not relieves:
-        return "its jobs are falling behind"
+        return "jobs have fallen behind since the step"
     # A growth of the load that overloads both placements is no fault of the step.
     if found.multiplier < min(1.0, found.multiplier_without):
         return f"the rates are not sustained (multiplier {found.multiplier:.2g})"
@@ -48,6 +48,13 @@ def shortfall(step: StepRecord, found: Realised) -> str:
     if not (relieves or found.age_p95 <= WORSE * oldest):
         return f"the age of results (p95) is {found.age_p95:.3g} s, it was {oldest:.3g} s"
     return ""
+
+
+def judged_jobs(model: Model, step: StepRecord) -> set[str]:
+    """The jobs whose backlog decides on a step: its own, and those at its target that kept up before it."""
+    places = (model.table.name(site) for site in model.incumbent.sites)
+    there = {name for name, place in zip(model.jobs, places, strict=True) if place == step.target}
+    return set(step.jobs) | (there - set(step.lagging))
 
 
 def realised(model: Model, step: StepRecord, costs: Mapping[str, float], *, lag_grows: bool) -> Realised:
