@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ import pytest
 from speck.core.adaptation import AdaptationState, StepOutcome
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
-from speck.errors import Busy, NoCapacity, NotFound
+from speck.errors import Busy, NoCapacity, NotFound, Rejected
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
@@ -545,6 +546,53 @@ def test_failed_move_is_undone_and_banned(bench: Bench) -> None:
     assert set(bench.where.values()) == {"D"}
     assert bench.memory.steps[0].outcome in (StepOutcome.FAILED, StepOutcome.BACK)
     assert [ban.target for ban in bench.memory.bans] == ["A"]
+
+
+def test_a_refused_step_is_banned_and_gives_way_to_others(bench: Bench) -> None:
+    bench.world.fail(
+        "build_job",
+        Rejected("a library is missing", address=engine_at("A")),
+        address=engine_at("A"),
+        times=None,
+    )
+    bench.round(times=120)
+    assert bench.events == ["banned", "step", "banned"]
+    [ban] = bench.memory.bans
+    assert (set(ban.jobs), ban.target, ban.times) == (GROUP, "A", 2)
+    assert "the move was refused" in ban.reason and "a library is missing" in ban.reason
+    assert bench.where == {"clean-a": "D", "count-a": "D", "clean-b": "B", "count-b": "B"}
+
+
+def test_a_refused_way_back_is_announced_once_and_tried_again(bench: Bench) -> None:
+    adaptation, mover = bench.services.adaptation, bench.services.adaptation.mover
+    first_step(bench)
+    bench.conditions.factors = dict.fromkeys(GROUP, 30.0)
+    bench.conditions.cost = 60e-6
+    tried = []
+
+    class Refusing:
+        present, advise = mover.present, mover.advise
+
+        def move(self, *arguments: Any) -> Any:
+            tried.append(bench.conditions.now)
+            raise Rejected("a library is missing", address=engine_at("D"))
+
+    adaptation.mover = Refusing()
+    bench.round(times=30)
+    assert bench.events == ["step", "banned"]
+    assert bench.steps == ["pending"]
+    assert len(tried) > 1
+    assert all(later - earlier >= 60 for earlier, later in itertools.pairwise(tried))
+    [ban] = bench.memory.bans
+    assert (set(ban.jobs), ban.target, ban.times) == (GROUP, "A", 1)
+    metrics = bench.services.metrics.registry
+    assert not metrics.get_sample_value("speck_placement_steps_total", {"outcome": "back"})
+    assert bench.store.site_profiles().get("A") is None or bench.store.site_profiles()["A"].speed is None
+    adaptation.mover = mover
+    bench.round(times=10)
+    assert bench.events == ["step", "banned", "back"]
+    assert bench.steps == ["back", "kept"]
+    assert metrics.get_sample_value("speck_placement_steps_total", {"outcome": "back"}) == 1
 
 
 # --- restarts

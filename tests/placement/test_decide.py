@@ -22,7 +22,7 @@ from speck.core.adaptation import (
 from speck.core.lifecycle import OperationState
 from speck.core.placement import PlacementOptions
 from speck.placement.adaptation import limits, triggers, verdict
-from speck.placement.adaptation.decide import Advise, Hold, Revert, Step, decide
+from speck.placement.adaptation.decide import Advise, Hold, Revert, Step, decide, with_refusal
 from speck.placement.adaptation.situation import Candidate, Progress, Realised, Situation
 from speck.placement.adaptation.triggers import Watch
 from speck.placement.profile import Known, LinkProfile, Value
@@ -492,6 +492,24 @@ def test_a_way_back_that_was_stored_and_not_begun_is_begun() -> None:
     assert (answer.record.source, answer.record.target) == ("D", "A")
     assert after.steps == memory.steps
     assert after.bans == memory.bans
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_refused_way_back_keeps_its_ban(failed: bool) -> None:
+    """Of a step whose move failed, or that was stored and not begun as the server ended."""
+    progress = Progress(state=OperationState.FAILED, ended=NOW + 3, error="no slot is free")
+    seen = replace(SEEN, revision=4, automatic=True, progress=progress)
+    before = AdaptationState(revision=4, steps=(STEP,))
+    first, after = decide(before, seen, NOW + 5)
+    assert isinstance(first, Revert)
+    before = before if failed else replace(after, revision=4)
+    seen = seen if failed else replace(seen, progress=None)
+    memory = with_refusal(before, first, "a library is missing", NOW + 5)
+    assert memory.bans == (first.ban,)
+    assert isinstance(decide(memory, seen, NOW + 64)[0], Hold)
+    again, _ = decide(memory, seen, NOW + 65)
+    assert isinstance(again, Revert)
+    assert again.ban == first.ban
 
 
 def test_a_pause_also_holds_a_way_back() -> None:

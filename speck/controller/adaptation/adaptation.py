@@ -21,19 +21,36 @@ from speck.controller.adaptation.observations import Observations
 from speck.controller.adaptation.obstacles import Obstacles, few
 from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import AdaptationState, Cuts, StepOutcome, StepRecord, Trigger
+from speck.core.adaptation import AdaptationState, Ban, Cuts, StepOutcome, StepRecord, Trigger
 from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import AUTOMATIC, EventKind, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
-from speck.errors import Busy, NotFound, SpeckError, StaleRevision
+from speck.errors import (
+    Busy,
+    NotFound,
+    Overloaded,
+    SpeckError,
+    StalePlan,
+    StaleRevision,
+    StoreError,
+    one_line,
+)
 from speck.loop import Loop
 from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.pace import FRESH, LEAST, fresh_for
 from speck.observe.sampler import Sampler
 from speck.placement.adaptation import limits, verdict
-from speck.placement.adaptation.decide import Choice, Revert, Step, decide, with_hold, with_last
+from speck.placement.adaptation.decide import (
+    Choice,
+    Revert,
+    Step,
+    decide,
+    with_hold,
+    with_last,
+    with_refusal,
+)
 from speck.placement.adaptation.knowledge import undecidable
 from speck.placement.adaptation.situation import Progress, Realised, Situation
 from speck.placement.profile import Inputs, Known, SiteProfile, Value
@@ -239,11 +256,15 @@ class Adaptation:
         with self._lock:
             before = self.store.adaptation(name)
             answer, after = decide(before, seen, now)
-            if not self._write(name, after, self._events(name, answer, before, after)):
+            # A move may be refused: it is announced when it has begun.
+            moves = isinstance(answer, Step | Revert)
+            if not self._write(name, after, () if moves else self._events(name, answer, before, after)):
                 return None
         observed.baseline = present.inputs.links
-        self._count(before, after)
-        self._carry_out(name, answer, before, seen)
+        if isinstance(answer, Step | Revert):
+            self._carry_out(name, answer, before, after, seen)
+        else:
+            self._count(before, after)
         return answer
 
     def _hold(self, name: str, reason: str) -> None:
@@ -362,42 +383,63 @@ class Adaptation:
 
     # --- carrying out
 
-    def _carry_out(self, name: str, answer: Choice, before: AdaptationState, seen: Situation) -> None:
-        """Begin the move that was decided; where it is refused, the memory is as before."""
+    def _carry_out(
+        self,
+        name: str,
+        answer: Step | Revert,
+        before: AdaptationState,
+        after: AdaptationState,
+        seen: Situation,
+    ) -> None:
+        """Begin the move that was decided; where it is refused, the memory has no step of it."""
         if isinstance(answer, Step):
-            jobs, target = answer.about.jobs, answer.about.target
-        elif isinstance(answer, Revert):
-            jobs, target = answer.record.jobs, answer.record.source
-            self._correct_speed(answer.record, seen)
+            jobs, target, message = answer.about.jobs, answer.about.target, answer.reason
         else:
-            return
-        message = answer.reason if isinstance(answer, Step) else f"back: {answer.reason}"
+            jobs, target, message = answer.record.jobs, answer.record.source, f"back: {answer.reason}"
         try:
             operation = self.mover.move(name, jobs, target, seen.revision, message)
         except (Busy, StaleRevision) as error:
             self._withdraw(name, before, seen, f"a user's change or a repair came first: {error}")
+        except (StalePlan, Overloaded, StoreError) as error:  # this says nothing about the target
+            self._withdraw(name, before, seen, f"the move could not begin: {error}")
         except SpeckError as error:
-            self._withdraw(name, before, seen, f"the move was refused: {error}")
+            self._refuse(name, answer, before, seen, one_line(error))
         else:
-            self._note_begun(name, operation)
+            if isinstance(answer, Revert):
+                self._correct_speed(answer.record, seen)
+            self._note_begun(name, operation, self._events(name, answer, before, after))
+            self._count(before, after)
 
-    def _withdraw(self, name: str, before: AdaptationState, seen: Situation, reason: str) -> None:
+    def _refuse(
+        self, name: str, answer: Step | Revert, before: AdaptationState, seen: Situation, error: str
+    ) -> None:
+        """Ban the group of a refused move, so that other steps have their turn."""
+        reason = f"the move was refused: {error}"
+        memory = with_refusal(before, answer, reason, self.clock())
+        new = [each for each in memory.bans if each not in before.bans]
+        self._withdraw(name, memory, seen, reason, [self._ban_event(name, each) for each in new])
+
+    def _withdraw(
+        self, name: str, memory: AdaptationState, seen: Situation, reason: str, events: Iterable[Event] = ()
+    ) -> None:
+        """Store a memory in place of that with the move which has not begun."""
         _log.info("composition %r: %s", name, reason)
         with self._lock:
             paused = self.store.adaptation(name).paused
-            memory = with_hold(replace(before, paused=paused), " ".join(reason.split()), seen, self.clock())
-            self._write(name, memory)
+            memory = with_hold(replace(memory, paused=paused), " ".join(reason.split()), seen, self.clock())
+            self._write(name, memory, events)
+        self.metrics.decided(memory.entries[-1].decision)
 
-    def _note_begun(self, name: str, operation: Operation) -> None:
-        """Note the id of the operation that carries out the pending step."""
+    def _note_begun(self, name: str, operation: Operation, events: Iterable[Event]) -> None:
+        """Note the events of the pending step, and the id of the operation that carries it out."""
         with self._lock:
             memory = self.store.adaptation(name)
             pending = memory.pending
-            if pending is None or pending.revision != operation.revision:
-                return
-            entry = replace(memory.entries[-1], operation=operation.id)
-            memory = with_last(memory, replace(pending, operation=operation.id))
-            self._write(name, replace(memory, entries=(*memory.entries[:-1], entry)))
+            if pending is not None and pending.revision == operation.revision:
+                entry = replace(memory.entries[-1], operation=operation.id)
+                memory = with_last(memory, replace(pending, operation=operation.id))
+                memory = replace(memory, entries=(*memory.entries[:-1], entry))
+            self._write(name, memory, events)
 
     def _correct_speed(self, step: StepRecord, seen: Situation) -> None:
         """Store the speed of a site as it was observed there."""
@@ -429,14 +471,17 @@ class Adaptation:
         if isinstance(answer, Step):
             yield self._event(EventKind.STEP, name, answer.reason)
         if isinstance(answer, Revert):
-            jobs, ban = ", ".join(answer.record.jobs), answer.ban
+            jobs = ", ".join(answer.record.jobs)
             yield self._event(EventKind.BACK, name, f"{jobs} to {answer.record.source}: {answer.reason}")
-            minutes = round((ban.until - self.clock()) / 60)
-            yield self._event(
-                EventKind.BANNED, name, f"{jobs} at {ban.target} for {minutes} min: {ban.reason}"
-            )
+            if answer.ban not in before.bans:
+                yield self._ban_event(name, answer.ban)
         if after.advise_only_until > before.advise_only_until:
             yield self._event(EventKind.FELL, name, "placements are only advised for now: " + answer.reason)
+
+    def _ban_event(self, name: str, ban: Ban) -> Event:
+        minutes = round((ban.until - self.clock()) / 60)
+        message = f"{', '.join(ban.jobs)} at {ban.target} for {minutes} min: {ban.reason}"
+        return self._event(EventKind.BANNED, name, message)
 
     def _event(self, kind: EventKind, name: str, message: str) -> Event:
         return Event(self.clock(), kind, message, name, automatic=True)

@@ -38,6 +38,7 @@ OWN_SHARE = 1 / 3  # of the least gain, which a step must have by itself where s
 UTILISATION = 0.6  # most of a target's cores after a step
 EMERGENCY = 1.1  # times the multiplier, and least one, after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
+RETRY = 60.0  # s after a way back was refused
 AT_ONCE = 2  # steps at work on all compositions
 LONGEST_REASON = 300  # characters
 REWIRED = "a better placement also moves topics, which is never automatic: speck advise"
@@ -130,6 +131,8 @@ def _judge(
     memory: AdaptationState, step: StepRecord, seen: Situation, now: float
 ) -> tuple[Choice, AdaptationState]:
     progress = seen.progress
+    if not step.due and now < step.looked:
+        return Hold("the revert was refused, and is tried again later"), memory
     if progress is None and seen.revision < step.revision:  # the server ended before it was begun
         return _begun_anew(memory, step)
     if progress is not None and progress.state in (OperationState.RUNNING, OperationState.WAITING):
@@ -191,7 +194,7 @@ def _back(
 ) -> tuple[Choice, AdaptationState]:
     """Take a step back, once, and ban it."""
     failed = seen.progress is not None and seen.progress.state is OperationState.FAILED
-    ban = ban_of(memory, step, reason, now)
+    ban = _ban_since(memory, step, now) or ban_of(memory, step, reason, now)
     ended = replace(step, outcome=StepOutcome.FAILED if failed else StepOutcome.BACK)
     memory = with_ban(with_last(memory, ended), ban)
     back = StepRecord(
@@ -207,6 +210,26 @@ def _back(
         back=True,
     )
     return Revert(reason, ended, ban), replace(memory, steps=(*memory.steps, back), streak=None)
+
+
+def _ban_since(memory: AdaptationState, step: StepRecord, now: float) -> Ban | None:
+    """The ban of a step whose way back was refused before: nothing that is banned is begun."""
+    bans = [each for each in memory.bans if (each.jobs, each.target) == (step.jobs, step.target)]
+    return next((each for each in bans if each.until > now), None)
+
+
+def with_refusal(memory: AdaptationState, answer: Step | Revert, reason: str, now: float) -> AdaptationState:
+    """The memory from which an answer was made, after its move was refused.
+
+    A group is banned from the target that it was refused at.  A way back is tried again later.
+    """
+    pending = memory.pending
+    memory = replace(memory, streak=None)
+    if isinstance(answer, Step):
+        return with_ban(memory, ban_of(memory, answer.about, reason, now))
+    if pending is not None:
+        memory = with_last(memory, replace(pending, looked=now + RETRY))
+    return with_ban(memory, answer.ban)
 
 
 def with_last(memory: AdaptationState, step: StepRecord) -> AdaptationState:

@@ -83,8 +83,8 @@ def forbidden(memory: AdaptationState, now: float) -> Mapping[str, frozenset[str
     return found
 
 
-def ban_of(memory: AdaptationState, step: StepRecord, reason: str, now: float) -> Ban:
-    """The ban that follows a step which did not hold: twice as long as the one before."""
+def ban_of(memory: AdaptationState, step: StepRecord | Candidate, reason: str, now: float) -> Ban:
+    """The ban that follows a step which did not hold, or was refused: twice as long as the one before."""
     former = [each for each in memory.bans if (each.jobs, each.target) == (step.jobs, step.target)]
     times = 1 + max((each.times for each in former), default=0)
     until = now + _length(times)
