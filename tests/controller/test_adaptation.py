@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from speck.binder import Backlog
 from speck.core.adaptation import AdaptationState, StepOutcome
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound, Rejected
+from speck.store import SessionRecord
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
@@ -511,6 +513,26 @@ def test_a_step_to_a_site_with_fewer_cores_than_it_says_is_taken_back(
     assert bench.steps == ["back", "kept"]
     [ban] = bench.memory.bans
     assert (set(ban.jobs), ban.target, ban.reason) == (GROUP, "A", "jobs have fallen behind since the step")
+
+
+@pytest.mark.slow("minutes of simulated load")
+def test_a_backlog_at_the_broker_counts_beside_that_of_the_reader(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The buffer of the reader is full all the time."""
+    first_step(bench)
+    bench.round(times=3)
+    counts, sampler = count(20_000, 5_000), bench.services.coordinator.sampler
+    [session] = next(each.sessions for each in bench.store.jobs(NAME) if each.name == "clean-a")
+
+    def backlog(asked: SessionRecord) -> Backlog | None:
+        return Backlog(next(counts)) if asked == session else None
+
+    monkeypatch.setattr(sampler, "waiting", lambda: {"clean-a": 2_000})
+    monkeypatch.setattr(sampler, "backlog", backlog)
+    bench.round(times=12)
+    assert bench.steps == ["back", "kept"]
+    assert bench.memory.bans[0].reason == "jobs have fallen behind since the step"
 
 
 @pytest.mark.slow("minutes of simulated load")

@@ -629,6 +629,9 @@ def test_lag(counts: list[int], lags: bool) -> None:
     ("counts", "drains"),
     [
         ([6000, 4000, 2000], True),
+        ([6000, 4000, 4000, 2000], True),
+        ([6000, 4000, 5900], False),  # a full buffer
+        ([6000, 6000], False),
         ([6000, 4000, 900], False),  # less than 10 s of input is left
         ([2000, 4000, 6000], False),
         ([2000], False),

@@ -222,12 +222,25 @@ class Adaptation:
             self._hold(name, f"its placement cannot be computed: {error}")
             return
         observed, now = self._observations_of(name), self.steady()
-        observed.add(present, self.sampler.waiting(), self.store.adaptation(name).rates, now)
+        observed.add(present, self._waiting(name), self.store.adaptation(name).rates, now)
         # Each decision has samples of its own.
         period = max(self.period, present.inputs.interval) if present.inputs.interval > LEAST else self.period
         trigger = observed.due(self.store.adaptation(name), self.obstacles.silent_sites(name), period, now)
         if trigger is not None:
             self.decide(name, trigger, present)
+
+    def _waiting(self, name: str) -> dict[str, int]:
+        """The messages that wait for each job of a composition, as far as they are known.
+
+        A reader counts what it has received, and takes no more when its buffer is full: the broker has the
+        rest, and some count it.
+        """
+        found = self.sampler.waiting()
+        for record in self.store.jobs(name):
+            backlog = self.sampler.backlog(record.sessions[-1]) if record.sessions else None
+            if backlog is not None:
+                found[record.name] = max(found.get(record.name, 0), backlog.messages)
+        return found
 
     def _observations_of(self, name: str) -> Observations:
         return self._observations.setdefault(name, Observations())

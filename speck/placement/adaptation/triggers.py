@@ -93,12 +93,17 @@ def lagging(waiting: Mapping[str, Waiting], into: Mapping[str, float], span: flo
 
 
 def draining(waiting: Mapping[str, Waiting], into: Mapping[str, float]) -> list[str]:
-    """The jobs for which fewer messages wait than before, and still more than arrive in a while."""
-    return [
-        name
-        for name, samples in waiting.items()
-        if samples[-1][1] < samples[0][1] and samples[-1][1] > LAG * into.get(name, 0.0)
-    ]
+    """The jobs for which ever fewer messages wait, and still more than arrive in a while.
+
+    The count of a full buffer goes up and down a little.
+    """
+    found = []
+    for name, samples in waiting.items():
+        counts = [count for _, count in samples]
+        falls = counts == sorted(counts, reverse=True) and counts[-1] < counts[0]
+        if falls and counts[-1] > LAG * into.get(name, 0.0):
+            found.append(name)
+    return found
 
 
 def is_known_for(samples: Waiting, span: float) -> bool:
