@@ -273,7 +273,7 @@ def _carry_out(world: World, driven: Driven, names: Collection[str], site: str) 
 
 def _correct_speed(world: World, step: StepRecord, seen: Situation) -> None:
     ratio = 1.0 if seen.realised is None else seen.realised.speed_ratio
-    world.speeds[step.target] *= ratio
+    world.speeds[step.target] *= min(1.0, ratio)
 
 
 def steps_of(driven: Driven) -> dict[str, int]:

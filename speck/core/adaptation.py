@@ -123,7 +123,8 @@ class StepRecord:
     the rates of ``at``; it is judged from ``due`` on.  ``revision`` is the one made by it, ``operation`` the
     id of its operation (empty: not begun).  ``windows`` counts the windows in which it was looked at,
     ``good`` those that held; ``looked`` is the time of the last.  ``back``: the step takes a former one back.
-    ``costs`` are the processor times of a message (s, reference core) of its jobs as they were predicted;
+    ``costs`` are the processor times of a message (s, reference core) of its jobs as they were predicted,
+    where they were measured;
     ``catch_up`` is the predicted time (s) in which they work off what waited meanwhile.  ``lagging`` are the
     jobs of the composition that fell behind at ``at``.
     """

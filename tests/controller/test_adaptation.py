@@ -536,6 +536,20 @@ def test_a_backlog_at_the_broker_counts_beside_that_of_the_reader(
 
 
 @pytest.mark.slow("minutes of simulated load")
+def test_a_way_back_never_makes_its_target_faster(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its messages cost less there, of which ever more wait."""
+    first_step(bench)
+    bench.round(times=3)
+    bench.conditions.factors = dict.fromkeys(GROUP, 0.3)
+    counts = count(20_000, 5_000)
+    monkeypatch.setattr(bench.services.coordinator.sampler, "waiting", lambda: {"clean-a": next(counts)})
+    bench.round(times=12)
+    assert bench.steps[0] == "back"
+    profile = bench.store.site_profiles().get("A")
+    assert profile is None or profile.speed is None or profile.speed.value <= 1.0
+
+
+@pytest.mark.slow("minutes of simulated load")
 def test_a_step_that_starves_a_job_at_its_target_is_taken_back(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -450,6 +450,13 @@ def test_bans_double_up_to_a_day() -> None:
     assert len(memory.bans) == 1
 
 
+def test_a_ban_doubles_though_the_group_differs_by_a_job() -> None:
+    memory = limits.with_ban(AdaptationState(), limits.ban_of(AdaptationState(), STEP, "slow", NOW))
+    for jobs, target, times in ((("clean", "more"), "A", 2), (("more",), "A", 1), (("clean",), "B", 1)):
+        other = replace(STEP, jobs=jobs, target=target)
+        assert limits.ban_of(memory, other, "slow", NOW + 700).times == times
+
+
 def test_failed_move_goes_back_and_is_banned() -> None:
     failed = Progress(state=OperationState.FAILED, ended=NOW + 3, error="no slot is free")
     seen = replace(SEEN, revision=4, automatic=True, progress=failed)

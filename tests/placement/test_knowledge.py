@@ -24,7 +24,7 @@ from speck.placement.adaptation.knowledge import (
 from speck.placement.adaptation.situation import Candidate
 from speck.placement.graph import Model, Surroundings, model_of
 from speck.placement.problem import Placement
-from speck.placement.profile import Inputs
+from speck.placement.profile import Inputs, Known
 from speck.placement.sites import site_table
 from testbed.benches.placement import Profiler, inventory, road_traffic
 from tests.support.properties import tries
@@ -87,6 +87,15 @@ def test_bounds_widen_with_the_age_of_a_rate_and_no_further() -> None:
     assert bound(0) == 1
     assert bound(OLDEST / 2) == pytest.approx((1 + WIDEST) / 2)
     assert bound(OLDEST) == bound(math.inf) == WIDEST
+
+
+def test_a_step_records_measured_costs_alone() -> None:
+    found = inputs()
+    cost = found.jobs["local-a"].cost
+    assert step_of(found).costs.keys() == {"clean-a", "local-a"}
+    assert cost is not None
+    assumed = replace(found.jobs["local-a"], cost=replace(cost, known=Known.ASSUMED))
+    assert step_of(replace(found, jobs={**found.jobs, "local-a": assumed})).costs.keys() == {"clean-a"}
 
 
 def test_fresh_rates_have_no_bounds() -> None:

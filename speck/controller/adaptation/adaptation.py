@@ -455,10 +455,13 @@ class Adaptation:
             self._write(name, memory, events)
 
     def _correct_speed(self, step: StepRecord, seen: Situation) -> None:
-        """Store the speed of a site as it was observed there."""
+        """Store the speed of a site as it was observed there, if it is slower than was counted with.
+
+        A step that went back is no reason to count with more of its target.
+        """
         ratio = 1.0 if seen.realised is None else seen.realised.speed_ratio
         former = self.measures.sites().get(step.target)
-        if former is None or former.speed is None or ratio == 1.0:
+        if former is None or former.speed is None or ratio >= 1.0:
             return
         speed = Value(former.speed.value * ratio, Known.MEASURED, self.clock(), 1)
         try:

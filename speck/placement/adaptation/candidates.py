@@ -79,7 +79,11 @@ def _candidate(
         standstill=cost.standstill,
         catch_up=cost.catch_up,
         state=cost.state,
-        costs={name: problem.jobs[job].cost for name, job in zip(names, jobs, strict=True)},
+        costs={
+            name: problem.jobs[job].cost
+            for name, job in zip(names, jobs, strict=True)
+            if _is_cost_measured(inputs, name)
+        },
         refused=next(iter(refusals), ""),
     )
 
@@ -117,6 +121,11 @@ def _doubt(model: Model, jobs: Collection[int], inputs: Inputs) -> float:
         if cost is None or cost.known is Known.ASSUMED:
             total += (DOUBT - 1) * placed.cost * model.problem.rates[0][job]
     return total
+
+
+def _is_cost_measured(inputs: Inputs, job: str) -> bool:
+    profile = inputs.jobs.get(job)
+    return profile is not None and profile.cost is not None and profile.cost.known is Known.MEASURED
 
 
 def _unknown_target(model: Model, target: int, unknown: Mapping[int, str]) -> Iterator[str]:

@@ -85,7 +85,8 @@ def forbidden(memory: AdaptationState, now: float) -> Mapping[str, frozenset[str
 
 def ban_of(memory: AdaptationState, step: StepRecord | Candidate, reason: str, now: float) -> Ban:
     """The ban that follows a step which did not hold, or was refused: twice as long as the one before."""
-    former = [each for each in memory.bans if (each.jobs, each.target) == (step.jobs, step.target)]
+    # A group that differs by a job is another way to make the same mistake.
+    former = [each for each in memory.bans if each.target == step.target and set(each.jobs) & set(step.jobs)]
     times = 1 + max((each.times for each in former), default=0)
     until = now + _length(times)
     return Ban(jobs=step.jobs, target=step.target, until=until, times=times, reason=reason[:LONGEST])

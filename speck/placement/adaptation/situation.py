@@ -28,7 +28,8 @@ class Candidate:
     ``gain`` is the fall of the objective as a share of it; ``objective``, ``age_p95`` (s) and ``multiplier``
     are those after it; ``utilisation`` is the share of the target's cores in use then, for which assumed
     costs count tenfold.  ``pays_after``, ``standstill`` and ``catch_up`` are s; ``state`` is bytes.
-    ``costs`` are processor times of a message by job, s.  ``refused`` is the reason why it may not be taken.
+    ``costs`` are processor times of a message by job, s, where they are measured.  ``refused`` is the reason
+    why it may not be taken.
 
     Where rates are not fresh, ``gain``, ``multiplier``, ``utilisation`` and ``pays_after`` are the worst
     within the bounds of these rates; the other figures are those at the last rates.
