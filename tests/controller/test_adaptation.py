@@ -584,6 +584,32 @@ def test_failed_move_is_undone_and_banned(bench: Bench) -> None:
     assert [ban.target for ban in bench.memory.bans] == ["A"]
 
 
+@pytest.mark.slow("minutes of simulated load")
+def test_a_step_whose_jobs_die_at_the_target_is_taken_back(bench: Bench) -> None:
+    first_step(bench)
+    bench.round(times=3)
+    for _ in range(40):
+        if bench.where.get("clean-a") == "A":
+            bench.world.crash("clean-a")
+        bench.services.coordinator.reconciler.round()
+        bench.finish()
+        bench.round()
+    assert bench.steps[:2] == ["back", "kept"]
+    assert bench.where["clean-a"] == "D"
+    assert bench.memory.bans[0].reason == "job clean-a failed there"
+
+
+def test_a_job_that_fails_once_after_a_step_is_no_reason_to_take_it_back(bench: Bench) -> None:
+    first_step(bench)
+    bench.round(times=3)
+    bench.world.crash("clean-a")
+    for _ in range(20):
+        bench.services.coordinator.reconciler.round()
+        bench.finish()
+        bench.round()
+    assert bench.steps[0] == "kept"
+
+
 def test_a_refused_step_is_banned_and_gives_way_to_others(bench: Bench) -> None:
     bench.world.fail(
         "build_job",

@@ -450,6 +450,30 @@ def test_bans_double_up_to_a_day() -> None:
     assert len(memory.bans) == 1
 
 
+def test_jobs_that_fail_at_the_target_miss_a_window() -> None:
+    memory = AdaptationState(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, hold="job 'clean' waits")
+    for window in (1, 2):
+        answer, memory = decide(memory, replace(seen, failing=["clean"]), NOW + 20 * window)
+        assert answer.reason == f"window {window} of 3: job clean failed there"
+    assert isinstance(decide(memory, seen, NOW + 60)[0], Hold)  # nothing has failed since
+    answer, _ = decide(memory, replace(seen, failing=["clean"]), NOW + 60)
+    assert isinstance(answer, Revert)
+    assert answer.reason == "job clean failed there"
+
+
+@pytest.mark.parametrize("state", [OperationState.WAITING, OperationState.SUCCEEDED])
+def test_a_silent_site_is_advised_upon_while_a_step_is_pending(state: OperationState) -> None:
+    silent = replace(SEEN, revision=4, automatic=True, silent={"A": "no answer"})
+    memory = AdaptationState(revision=4, steps=(replace(STEP, due=0.0),))
+    answer, after = decide(memory, replace(silent, progress=Progress(state=state)), NOW + 5)
+    assert isinstance(answer, Advise)
+    assert "--leave-behind A" in answer.reason
+    assert after.pending == memory.pending
+    running = replace(silent, progress=Progress(state=OperationState.RUNNING))
+    assert isinstance(decide(memory, running, NOW + 5)[0], Hold)
+
+
 def test_a_ban_doubles_though_the_group_differs_by_a_job() -> None:
     memory = limits.with_ban(AdaptationState(), limits.ban_of(AdaptationState(), STEP, "slow", NOW))
     for jobs, target, times in ((("clean", "more"), "A", 2), (("more",), "A", 1), (("clean",), "B", 1)):

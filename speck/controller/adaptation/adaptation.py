@@ -247,7 +247,8 @@ class Adaptation:
 
     def _note_end(self, operation: Operation, plan: Plan, state: OperationState) -> None:
         if operation.kind == OperationKind.HEAL:
-            self.obstacles.note_repair(operation.composition)
+            repaired = [each.job.job_name for each in plan.changes]
+            self.obstacles.note_repair(operation.composition, repaired)
         elif operation.kind not in AUTOMATIC:
             self._applied.add(operation.composition)
         else:
@@ -313,6 +314,7 @@ class Adaptation:
             awaited=[job for job, cause in waiting.items() if _was_fresh(present.inputs, cause)],
             stale="; ".join(filter(None, (_stale_text(present), _idle_text(observed)))),
             progress=None if pending is None else self._progress(name, pending, head),
+            failing=[] if pending is None else self._failing(name, pending),
             realised=None if pending is None or hold else self._realised(name, pending, present, observed),
         )
         decidable = set(present.model.jobs) - fixed
@@ -354,6 +356,10 @@ class Adaptation:
         failed = [each for each in data["actions"] if each["state"] == "failed"]
         why = "; ".join(filter(None, [data["error"], *(each["error"] for each in failed)]))
         return Progress(state=state, ended=data["ended"] or 0.0, error=why)
+
+    def _failing(self, name: str, step: StepRecord) -> list[str]:
+        """The jobs of a step that have failed since it was looked at, or wait for their next attempt."""
+        return self.obstacles.failing(name, step.jobs, step.looked - self.clock() + self.steady())
 
     def _operation(self, name: str, step: StepRecord) -> dict[str, Any] | None:
         identifier = step.operation or next(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from speck.apply.operations import Operations
@@ -33,14 +33,16 @@ class Obstacles:
     clock: Clock
     _silent: dict[str, float] = field(default_factory=dict, init=False)  # since when, by engine
     _repaired: dict[str, float] = field(default_factory=dict, init=False)  # when, by composition
+    _repaired_jobs: dict[str, dict[str, float]] = field(default_factory=dict, init=False)  # when, by job
 
     def __post_init__(self) -> None:
         names = (head.name for head in self.deployments.store.heads())
         self._repaired = dict.fromkeys(names, self.clock())
 
-    def note_repair(self, name: str) -> None:
-        """Note that a job of a composition was repaired now."""
+    def note_repair(self, name: str, jobs: Iterable[str]) -> None:
+        """Note that some jobs of a composition were repaired now."""
         self._repaired[name] = self.clock()
+        self._repaired_jobs[name] = self._repaired_jobs.get(name, {}) | dict.fromkeys(jobs, self.clock())
 
     def note_silence(self) -> None:
         """Note since when each engine is silent."""
@@ -52,6 +54,7 @@ class Obstacles:
         for name in list(self._repaired):  # a copy: operations end in threads of their own
             if name not in names:
                 self._repaired.pop(name, None)
+                self._repaired_jobs.pop(name, None)
 
     def silent_sites(self, name: str) -> dict[str, str]:
         """The sites of a composition's jobs that have been silent for long, with the reasons."""
@@ -76,6 +79,18 @@ class Obstacles:
             "an engine of its jobs does not respond": bool(_engines(jobs) & self._silent.keys()),
         }
         return next((reason for reason, applies in reasons.items() if applies), "")
+
+    def failing(self, name: str, jobs: Collection[str], since: float) -> list[str]:
+        """Those of some jobs that were repaired after a time, or wait for it, while their engine answers."""
+        desired, repaired = self._jobs(name), self._repaired_jobs.get(name, {})
+        answering = {job for job in jobs if job in desired and desired[job].spe_address not in self._silent}
+        return [job for job in sorted(answering) if repaired.get(job, -math.inf) > since or self._waits(job)]
+
+    def _waits(self, job: str) -> bool:
+        """True if a job has failed before, and is not to be started yet."""
+        if self.reconciler.note(job) is None:
+            return False
+        return self.reconciler.next_try(job) is not None or self.reconciler.backoff.suspended(job) is not None
 
     def moving(self, name: str) -> int:
         """The number of other compositions' steps that are being carried out."""

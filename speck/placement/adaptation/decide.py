@@ -135,15 +135,18 @@ def _judge(
         return Hold("the revert was refused, and is tried again later"), memory
     if progress is None and seen.revision < step.revision:  # the server ended before it was begun
         return _begun_anew(memory, step)
-    if progress is not None and progress.state in (OperationState.RUNNING, OperationState.WAITING):
-        return Hold(f"a step is in progress ({progress.state.value})"), memory
-    failed = progress is not None and progress.state is OperationState.FAILED
-    if step.back:
+    state = OperationState.SUCCEEDED if progress is None else progress.state
+    waiting, failed = state is OperationState.WAITING, state is OperationState.FAILED
+    if state is OperationState.RUNNING or (waiting and not seen.silent):
+        return Hold(f"a step is in progress ({state.value})"), memory
+    if step.back and not waiting:
         outcome = StepOutcome.FAILED if failed else StepOutcome.KEPT
         what = "the revert failed (see its operation)" if failed else "the step is reverted"
         return Hold(what), with_last(memory, replace(step, outcome=outcome))
     if failed and progress is not None:
         return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
+    if seen.silent:
+        return Advise(_silence(seen)), memory
     if not step.due:
         return _await(memory, step, progress, now)
     return _judge_window(memory, step, seen, now)
@@ -175,17 +178,21 @@ def _judge_window(
     if now < step.looked + max(verdict.WINDOW, seen.interval):
         return Hold("the step is settling" if now < step.due else "the step is being evaluated"), memory
     stale = seen.stale if set(step.jobs) & set(seen.undecidable) else ""
-    if seen.hold or stale or seen.realised is None:
+    if seen.failing:
+        missing = f"job {', '.join(seen.failing)} failed there"
+    elif seen.hold or stale or seen.realised is None:
         why = seen.hold or stale or "no fresh figures"
         return Hold(f"the step cannot be evaluated yet: {why}"), memory
-    missing = verdict.shortfall(step, seen.realised)
+    else:
+        missing = verdict.shortfall(step, seen.realised)
     step = replace(step, windows=step.windows + 1, good=step.good + (not missing), looked=now)
     if step.windows < verdict.WINDOWS:
         found = missing or "it meets its prediction"
         return Hold(f"window {step.windows} of {verdict.WINDOWS}: {found}"), with_last(memory, step)
     if step.good >= verdict.NEEDED:
         memory = with_last(memory, replace(step, outcome=StepOutcome.KEPT))
-        return Hold(f"the step is kept: it gains {seen.realised.gain:.0%} of the objective"), memory
+        gain = seen.realised.gain if seen.realised is not None else verdict.predicted_gain(step)
+        return Hold(f"the step is kept: it gains {gain:.0%} of the objective"), memory
     return _back(memory, step, missing or "it missed its prediction in two of three windows", seen, now)
 
 
