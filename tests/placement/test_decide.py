@@ -432,6 +432,19 @@ def test_a_step_is_judged_by_the_rates_of_its_own_jobs_and_those_beside_them() -
     assert answer == Hold("the step cannot be evaluated yet: no rate")
 
 
+def test_a_step_waits_a_quarter_of_an_hour_for_messages() -> None:
+    memory = AdaptationState(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, realised=replace(REALISED, objective=2.0))
+    seen = replace(seen, undecidable=["clean"], idle=["clean"], stale="no message reaches job 'clean'")
+    answer, after = decide(memory, seen, NOW + 899)
+    assert answer == Hold("the step cannot be evaluated yet: no message reaches job 'clean'")
+    assert after.pending == memory.pending
+    answer, after = decide(memory, seen, NOW + 900)
+    assert answer == Hold("the step is kept without an evaluation: no message reaches its jobs")
+    assert after.steps[-1].outcome is StepOutcome.KEPT
+    assert isinstance(decide(after, SEEN, NOW + 960)[0], Hold)
+
+
 @pytest.mark.parametrize(("catch_up", "seconds"), [(0.0, 30.0), (40.0, 80.0), (1000.0, 300.0)])
 def test_a_step_settles_before_it_is_judged(catch_up: float, seconds: float) -> None:
     _, memory = judged(REALISED, windows=0, catch_up=catch_up)

@@ -311,6 +311,7 @@ class Adaptation:
             draining=observed.draining,
             interval=present.inputs.interval,
             undecidable=fixed,
+            idle=observed.idle,
             awaited=[job for job, cause in waiting.items() if _was_fresh(present.inputs, cause)],
             stale="; ".join(filter(None, (_stale_text(present), _idle_text(observed)))),
             progress=None if pending is None else self._progress(name, pending, head),

@@ -39,6 +39,7 @@ UTILISATION = 0.6  # most of a target's cores after a step
 EMERGENCY = 1.1  # times the multiplier, and least one, after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 RETRY = 60.0  # s after a way back was refused
+UNJUDGED = 900.0  # s after a step is due, for which it waits for messages to its jobs
 AT_ONCE = 2  # steps at work on all compositions
 LONGEST_REASON = 300  # characters
 REWIRED = "a better placement also moves topics, which is never automatic: speck advise"
@@ -178,6 +179,9 @@ def _judge_window(
     if now < step.looked + max(verdict.WINDOW, seen.interval):
         return Hold("the step is settling" if now < step.due else "the step is being evaluated"), memory
     stale = seen.stale if set(step.jobs) & set(seen.undecidable) else ""
+    if set(step.jobs) & set(seen.idle) and now >= step.due + UNJUDGED:
+        memory = with_last(memory, replace(step, outcome=StepOutcome.KEPT))
+        return Hold("the step is kept without an evaluation: no message reaches its jobs"), memory
     if seen.failing:
         missing = f"job {', '.join(seen.failing)} failed there"
     elif seen.hold or stale or seen.realised is None:

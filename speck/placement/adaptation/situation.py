@@ -107,8 +107,8 @@ class Situation:
     time between two samples of a job, s.
 
     ``undecidable`` are the jobs that are not moved, since no message reaches them, or since their own rate or
-    that of a job beside them is not fresh, for the reason ``stale``; ``awaited`` are those of them whose
-    rates were fresh until lately.
+    that of a job beside them is not fresh, for the reason ``stale``; ``idle`` are those of them that no
+    message reaches, ``awaited`` those whose rates were fresh until lately.
     """
 
     revision: int
@@ -134,6 +134,7 @@ class Situation:
     realised: Realised | None = None
     interval: float = 0.0
     undecidable: Collection[str] = ()
+    idle: Collection[str] = ()
     awaited: Collection[str] = ()
     stale: str = ""
 
