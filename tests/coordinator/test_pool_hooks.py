@@ -354,6 +354,13 @@ def test_an_engine_is_not_stopped_unless_that_is_recorded(
     assert bench.up() == [FIRST]
 
 
+def test_no_engine_is_started_before_all_have_been_asked(bench: Bench) -> None:
+    """The first one was stopped by an earlier server, and the second one is the spare engine."""
+    bench.world.down(FIRST)
+    bench.rounds(20)
+    assert (FIRST, 1) not in bench.switch.asked
+
+
 def test_another_engine_is_spare_where_the_first_cannot_come(tmp_path: Path) -> None:
     with benched(tmp_path, hooked=3) as bench:
         bench.rounds(IDLE + 20)

@@ -176,9 +176,11 @@ class EnginePool:
         """Decide which engines with a hook are needed: those ``in_use``, and spare ones, at least one in all.
 
         Spare are first those that run anyway, so that none is started for another one, and last those that
-        cannot be started.
+        cannot be started.  So nothing is decided before all engines have been asked once.
         """
         self._in_use = used = in_use & self._seen.keys()
+        if not all(each.at is not None or each.silent for each in self._seen.values()):
+            return
         count = max(spare_workers(len(used)), 0 if used else 1)
         free = [address for address in self._seen if address not in used]
         spare = set(sorted(free, key=self._rank)[:count])
