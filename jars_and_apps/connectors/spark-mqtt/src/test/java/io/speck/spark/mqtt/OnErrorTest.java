@@ -170,7 +170,7 @@ class OnErrorTest extends SessionCase {
             Map<String, String> options = Map.of("onError", "park", "parkTopic", "parked", "username", "reader");
             failAtAll(expression, options); // as another user than the writer of the sink
             int starts = startUntilDone(expression, options);
-            assertTrue(starts <= 4, starts + " starts");
+            assertTrue(starts <= 6, starts + " starts"); // three for a batch, and they may come in two
             assertEquals(List.of("bad-1", "bad-2"), List.copyOf(new TreeSet<>(parked.all())));
             Spooled.await(spool, LeftOut.TOPIC);
             assertEquals(new TreeSet<>(List.of("2", "4", "6", "8", "14")), new TreeSet<>(out.take(5)));
