@@ -101,10 +101,8 @@ MATRIX: Mapping[str, Cell] = {
             Cell(*parts)
             for parts in product(("stopped", "reach"), ("up", "down"), ("flink", "connect"), CHANGES)
         ),
-        *(
-            Cell(coordinator, "up", engine, "writer")
-            for coordinator, engine in product(("stopped", "reach"), ("flink", "connect"))
-        ),
+        # The new copy of the writer waits for the site's broker, and is started by the coordinator then.
+        *(Cell("reach", "up", engine, "writer") for engine in ("flink", "connect")),
         Cell("reach", "up", "flink", "nothing", whole=False),
         Cell("stopped", "up", "flink-small", "nothing"),
     )
@@ -231,8 +229,8 @@ class Round:
         if change in ("moved", "writer", "left") and not site.other.pids:
             site.other.start()
         behind = {"left": "A"}.get(change, site.server.address)
-        if change == "edited":  # waits for the site
-            site.begin(self.form, wait=ASKING)
+        if change in ("edited", "writer"):  # waits for the site
+            site.begin(self.form, behind if change == "writer" else "", ASKING)
         elif change != "nothing":
             site.apply(self.form, leave_behind=behind)
 
