@@ -89,6 +89,10 @@ def schedule(
     actions = _changing(plan)
     rewired = rewirings(actions, delete_all=delete_all)
     replaced = replacements(actions)
+    heirs: dict[str, list[str]] = defaultdict(list)
+    for heir, jobs in replaced.items():
+        for name in jobs:
+            heirs[name].append(heir)
     last = {name: _last_step(action, on_trial) for name, action in actions.items()}
     brokers = {name: _brokers(action, left_behind, reached) for name, action in actions.items()}
     changed_jobs = Graph.of(each.job for each in actions.values() if not isinstance(each, Stop))
@@ -100,7 +104,12 @@ def schedule(
                 step
                 for name in _along_the_graph(actions, rewired, replaced)
                 for step in _steps_of(
-                    actions[name], rewired.get(name), replaced.get(name, ()), changed_jobs, last
+                    actions[name],
+                    rewired.get(name),
+                    replaced.get(name, ()),
+                    heirs[name],
+                    changed_jobs,
+                    last,
                 )
             ],
             waves,
@@ -152,16 +161,19 @@ def _steps_of(
     action: Action,
     rewiring: Rewiring | None,
     replaced: Collection[str],
+    heirs: Collection[str],
     changed_jobs: Graph,
     last: Mapping[str, StepKey],
 ) -> Iterator[Step]:
-    """The steps of one action after its preparation."""
+    """The steps of one action after its preparation; it replaces some jobs, or ``heirs`` replace it."""
     name = action.job.job_name
     needs = {(StepKind.PREPARE, name), *((StepKind.ACT, each) for each in replaced)}
     if rewiring is not None:
         # A writer that does not come up is rolled back, and writes where it wrote before.
-        switched = (last[writer] for writer in rewiring.writers)
-        yield Step(StepKind.DRAIN, name, frozenset([(StepKind.PREPARE, name), *switched]))
+        switched = [last[writer] for writer in rewiring.writers]
+        # What comes after the drain must be in the sessions of those that replace the job.
+        prepared = _on(StepKind.PREPARE, [name, *heirs])
+        yield Step(StepKind.DRAIN, name, prepared.union(switched))
         needs.add((StepKind.DRAIN, name))
     if not isinstance(action, Stop):
         needs |= _on(StepKind.PREPARE, changed_jobs.readers_of(action.job))

@@ -96,7 +96,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
         prepare q : broker tcp://b1:1883
         prepare q.a : broker tcp://b1:1883
         prepare q.rest : broker tcp://b1:1883
-        drain q : prepare q
+        drain q : prepare q, prepare q.a, prepare q.rest
         act q : prepare q, drain q
         act q.a : prepare q.a, prepare q.rest, act q
         act q.rest : prepare q.rest, act q
@@ -113,9 +113,9 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
         prepare q.rest : broker tcp://b1:1883
         drain b : prepare b
         act b : prepare b, drain b
-        drain q.a : prepare q.a, act b
+        drain q.a : prepare q, prepare q.a, act b
         act q.a : prepare q.a, drain q.a
-        drain q.rest : prepare q.rest, act q.a
+        drain q.rest : prepare q, prepare q.rest, act q.a
         act q.rest : prepare q.rest, drain q.rest
         act q : prepare q, act q.a, act q.rest
         """,
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
         prepare q : broker tcp://b1:1883
         prepare q.a : broker tcp://b1:1883
         prepare q.rest : broker tcp://b1:1883
-        drain q : prepare q
+        drain q : prepare q, prepare q.rest
         act q : prepare q, drain q
         act q.a : prepare q.a, prepare q.rest
         act q.rest : prepare q.rest, act q
