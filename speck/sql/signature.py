@@ -97,7 +97,7 @@ def _inner(program: Program) -> object:
 
 
 def _compared(expression: Any, columns: Sequence[Column]) -> Any:
-    """An expression with names and types of its columns in place of their indexes.
+    """An expression that refers to its columns by name and type instead of by index.
 
     Its text would not do: operators that give different values may have one text.
     """

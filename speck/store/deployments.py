@@ -49,14 +49,14 @@ class Snapshot:
 
     def engine_addresses(self) -> set[str]:
         """Of the engines that run its jobs, may run one, are to, or have the state from which one starts."""
-        wanted = {job.spe_address for job in self.desired.values()}
+        desired = {job.spe_address for job in self.desired.values()}
         present = {address for name in self.attempts for _, address in self.engines(name)}
         states = {
             record.state.address
             for name, record in self.records.items()
             if record.state is not None and name in self.desired and not self._started(name)
         }
-        return (wanted | present | states) - {""}
+        return (desired | present | states) - {""}
 
     def is_carried_out(self) -> bool:
         """True if every job is in its desired form at its engine, and no other is left."""

@@ -10,20 +10,22 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
+from speck.controller.adaptation.announcements import announced, ban_event
+from speck.controller.adaptation.freshness import undecidable_text, was_fresh
 from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.observations import Observations
-from speck.controller.adaptation.obstacles import Obstacles, few
+from speck.controller.adaptation.obstacles import Obstacles
 from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import AdaptationState, Ban, Cuts, StepOutcome, StepRecord, Trigger
+from speck.core.adaptation import AdaptationState, Cuts, StepOutcome, StepRecord, Trigger
 from speck.core.clocks import Clock, steady_beside
-from speck.core.lifecycle import AUTOMATIC, EventKind, OperationKind, OperationState
+from speck.core.lifecycle import AUTOMATIC, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
 from speck.errors import (
@@ -39,7 +41,7 @@ from speck.errors import (
 from speck.loop import Loop
 from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
-from speck.observe.pace import FRESH, LEAST, fresh_for
+from speck.observe.pace import LEAST
 from speck.observe.sampler import Sampler
 from speck.placement.adaptation import limits, verdict
 from speck.placement.adaptation.decide import (
@@ -53,7 +55,7 @@ from speck.placement.adaptation.decide import (
 )
 from speck.placement.adaptation.knowledge import undecidable
 from speck.placement.adaptation.situation import Progress, Realised, Situation
-from speck.placement.profile import Inputs, Known, SiteProfile, Value
+from speck.placement.profile import Known, SiteProfile, Value
 from speck.store import Event, Head, Store
 from speck.store.deployments import Deployments
 
@@ -272,7 +274,7 @@ class Adaptation:
             answer, after = decide(before, seen, now)
             # A move may be refused: it is announced when it has begun.
             moves = isinstance(answer, Step | Revert)
-            if not self._write(name, after, () if moves else self._events(name, answer, before, after)):
+            if not self._write(name, after, () if moves else announced(name, answer, before, after, now)):
                 return None
         observed.baseline = present.inputs.links
         if isinstance(answer, Step | Revert):
@@ -312,10 +314,10 @@ class Adaptation:
             interval=present.inputs.interval,
             undecidable=fixed,
             idle=observed.idle,
-            awaited=[job for job, cause in waiting.items() if _was_fresh(present.inputs, cause)],
-            stale="; ".join(filter(None, (_stale_text(present), _idle_text(observed)))),
+            awaited=[job for job, cause in waiting.items() if was_fresh(present.inputs, cause)],
+            stale=undecidable_text(present, observed),
             progress=None if pending is None else self._progress(name, pending, head),
-            failing=[] if pending is None else self._failing(name, pending),
+            failing=[] if pending is None else self._failing(name, pending, now),
             realised=None if pending is None or hold else self._realised(name, pending, present, observed),
         )
         decidable = set(present.model.jobs) - fixed
@@ -358,9 +360,9 @@ class Adaptation:
         why = "; ".join(filter(None, [data["error"], *(each["error"] for each in failed)]))
         return Progress(state=state, ended=data["ended"] or 0.0, error=why)
 
-    def _failing(self, name: str, step: StepRecord) -> list[str]:
+    def _failing(self, name: str, step: StepRecord, now: float) -> list[str]:
         """The jobs of a step that have failed since it was looked at, or wait for their next attempt."""
-        return self.obstacles.failing(name, step.jobs, step.looked - self.clock() + self.steady())
+        return self.obstacles.failing(name, step.jobs, step.looked - now + self.steady())
 
     def _operation(self, name: str, step: StepRecord) -> dict[str, Any] | None:
         identifier = step.operation or next(
@@ -427,7 +429,7 @@ class Adaptation:
         else:
             if isinstance(answer, Revert):
                 self._correct_speed(answer.record, seen)
-            self._note_begun(name, operation, self._events(name, answer, before, after))
+            self._note_begun(name, operation, announced(name, answer, before, after, self.clock()))
             self._count(before, after)
 
     def _refuse(
@@ -437,12 +439,12 @@ class Adaptation:
         reason = f"the move was refused: {error}"
         memory = with_refusal(before, answer, reason, self.clock())
         new = [each for each in memory.bans if each not in before.bans]
-        self._withdraw(name, memory, seen, reason, [self._ban_event(name, each) for each in new])
+        self._withdraw(name, memory, seen, reason, [ban_event(name, each, self.clock()) for each in new])
 
     def _withdraw(
         self, name: str, memory: AdaptationState, seen: Situation, reason: str, events: Iterable[Event] = ()
     ) -> None:
-        """Store a memory in place of that with the move which has not begun."""
+        """Replace the stored memory, whose last move has not begun."""
         _log.info("composition %r: %s", name, reason)
         with self._lock:
             paused = self.store.adaptation(name).paused
@@ -488,27 +490,6 @@ class Adaptation:
                 transaction.add_event(event)
         return True
 
-    def _events(
-        self, name: str, answer: Choice, before: AdaptationState, after: AdaptationState
-    ) -> Iterator[Event]:
-        if isinstance(answer, Step):
-            yield self._event(EventKind.STEP, name, answer.reason)
-        if isinstance(answer, Revert):
-            jobs = ", ".join(answer.record.jobs)
-            yield self._event(EventKind.BACK, name, f"{jobs} to {answer.record.source}: {answer.reason}")
-            if answer.ban not in before.bans:
-                yield self._ban_event(name, answer.ban)
-        if after.advise_only_until > before.advise_only_until:
-            yield self._event(EventKind.FELL, name, "placements are only advised for now: " + answer.reason)
-
-    def _ban_event(self, name: str, ban: Ban) -> Event:
-        minutes = round((ban.until - self.clock()) / 60)
-        message = f"{', '.join(ban.jobs)} at {ban.target} for {minutes} min: {ban.reason}"
-        return self._event(EventKind.BANNED, name, message)
-
-    def _event(self, kind: EventKind, name: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, name, automatic=True)
-
     def _count(self, before: AdaptationState, after: AdaptationState) -> None:
         """Count a decision, and the step that was judged in it."""
         self.metrics.decided(after.entries[-1].decision)
@@ -517,21 +498,3 @@ class Adaptation:
             judged = each.outcome is not StepOutcome.PENDING and not each.back
             if former is not None and each.at == former.at and judged:
                 self.metrics.step_ended(each.outcome)
-
-
-def _stale_text(present: Present) -> str:
-    """The jobs without a fresh rate in words; empty if there are none."""
-    stale = sorted(set(present.model.jobs) - present.inputs.fresh)
-    span = fresh_for(present.inputs.interval)
-    fresh = "minute" if span == FRESH else f"{span:.0f} s"
-    return f"the rate of job {few(stale)} is not of the last {fresh}" if stale else ""
-
-
-def _idle_text(observed: Observations) -> str:
-    """The jobs that no message reaches in words; empty if there are none."""
-    return f"no message reaches job {few(observed.idle)}" if observed.idle else ""
-
-
-def _was_fresh(inputs: Inputs, job: str) -> bool:
-    """True if the rate of a job was fresh a moment ago, so that it will probably be again."""
-    return inputs.ages.get(job, math.inf) <= 2 * fresh_for(inputs.interval)

@@ -47,7 +47,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private final TopicAliases aliases;
     private final CompletableFuture<Void> opened = new CompletableFuture<>();
     private final CompletableFuture<Void> subscribed = new CompletableFuture<>();
-    /** What is to be done at the answer to each unanswered ping. */
+    /** An action for each unanswered ping, run when its answer arrives; the oldest first. */
     private final Queue<Runnable> pings = new ArrayDeque<>();
     private volatile boolean closing;
     private volatile boolean sessionPresent;

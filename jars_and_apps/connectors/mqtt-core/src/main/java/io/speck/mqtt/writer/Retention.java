@@ -317,7 +317,7 @@ final class Retention {
      * Writes the mark once more, at the end of the process; without a connection, or messages held, there is nothing to
      * write.
      *
-     * @return completed when the broker has it
+     * @return a future that completes when the broker has received the mark
      */
     CompletableFuture<Void> lastMark() {
         if (connection == null || buffer.isEmpty()) {

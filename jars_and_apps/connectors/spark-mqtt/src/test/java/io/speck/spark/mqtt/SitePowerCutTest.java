@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.writer.WriterProcess;
 import java.nio.file.Path;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.streaming.DataStreamWriter;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -27,16 +29,19 @@ class SitePowerCutTest extends SessionCase {
         spark.conf().set("spark.speck.spool", spool.toString());
     }
 
+    private DataStreamWriter<Row> noRows() throws Exception {
+        Topic.session(broker.url(), "query", "nothing");
+        return spark.readStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "nothing")
+                .option("clientId", "query").load().selectExpr("value").writeStream()
+                .option("checkpointLocation", folder.resolve("checkpoint").toString());
+    }
+
     /** Its writer may have been moved away meanwhile, and only the query that reads there is at the site still. */
     @Test
     void aQueryThatReadsThereSendsWhatTheBrokerLost() throws Exception {
         cut();
-        Topic.session(broker.url(), "query", "nothing");
         try (Topic out = new Topic(broker.url(), "in/#")) {
-            StreamingQuery query = spark.readStream().format("mqtt").option("brokerUrl", broker.url())
-                    .option("topic", "nothing").option("clientId", "query").load().selectExpr("value")
-                    .writeStream().format("noop").option("checkpointLocation", folder.resolve("checkpoint").toString())
-                    .start();
+            StreamingQuery query = noRows().format("noop").start();
             assertEquals(100, out.take(100).size());
             query.stop();
         }
@@ -45,12 +50,9 @@ class SitePowerCutTest extends SessionCase {
     @Test
     void aQueryWithoutInputSendsWhatTheBrokerLost() throws Exception {
         cut();
-        Topic.session(broker.url(), "query", "nothing");
         try (Topic out = new Topic(broker.url(), "in/#")) {
-            StreamingQuery query = spark.readStream().format("mqtt").option("brokerUrl", broker.url())
-                    .option("topic", "nothing").option("clientId", "query").load().selectExpr("value")
-                    .writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
-                    .option("job", "job").option("checkpointLocation", folder.resolve("checkpoint").toString()).start();
+            StreamingQuery query = noRows().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
+                    .option("job", "job").start();
             assertEquals(100, out.take(100).size());
             query.stop();
         }
