@@ -1,5 +1,6 @@
 package io.speck.mqtt.net;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import io.speck.mqtt.Await;
@@ -10,6 +11,7 @@ import java.io.UncheckedIOException;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -17,17 +19,28 @@ import org.junit.jupiter.api.Timeout;
 /** Pings of which several are unanswered; the broker is a socket, since Mosquitto answers at once. */
 @Timeout(60)
 class PingTest {
+    private static final int CONNECT = 0x10;
+    private static final int PINGREQ = 0xC0;
     private static final byte[] CONNACK = {0x20, 3, 0, 0, 0};
     private static final byte[] PINGRESP = {(byte) 0xD0, 0};
 
     private static Socket accepted(ServerSocket listener) {
         try {
             Socket broker = listener.accept();
+            assertEquals(CONNECT, packet(broker));
             broker.getOutputStream().write(CONNACK);
             return broker;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    /** Reads a packet of fewer than 128 bytes behind its length, and returns its first byte. */
+    private static int packet(Socket broker) throws IOException {
+        int type = broker.getInputStream().read();
+        int length = broker.getInputStream().read();
+        assertEquals(length, broker.getInputStream().readNBytes(length).length);
+        return type;
     }
 
     @Test
@@ -39,6 +52,7 @@ class PingTest {
             try (Socket broker = accepted.get()) {
                 CompletableFuture<Void> first = connection.ping();
                 CompletableFuture<Void> second = connection.ping();
+                assertEquals(List.of(PINGREQ, PINGREQ), List.of(packet(broker), packet(broker)));
                 broker.getOutputStream().write(PINGRESP);
                 Await.until("the first answer", first::isDone);
                 assertFalse(second.isDone());
