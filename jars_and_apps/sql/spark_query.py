@@ -27,15 +27,13 @@ def run(messages: Any, program: str) -> Any:
     session, query = messages.sparkSession, json.loads(program)
     windows = query["windows"]
     if (join := query.get("join")) is not None:
-        return _joined(_taken(messages, program, _JOINED), program, join)
+        return _joined(_timed(messages, program, _JOINED), program, join)
     if windows is None:
         session.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeToText", "array<string>")
         return messages.select(F.explode(_decoded(messages, program)).alias("value"))
-    if query.get("takes"):
-        rows = _taken(messages, program, _rows(windows, totals=True))
-    else:
-        rows = _timed(messages, program)
-    result = _aggregated(rows, windows, totals="takes" in query)
+    totals = "takes" in query
+    rows = _timed(messages, program, _rows(windows, totals=totals))
+    result = _aggregated(rows, windows, totals=totals)
     columns = F.struct(*(F.col(name) for name in result.columns if name != _BOUNDS))
     encoder = "RankRows" if query.get("rank") else "EncodeRow"
     session.udf.registerJavaFunction(_ENCODE, f"{_PACKAGE}.{encoder}", "array<string>")
@@ -49,18 +47,8 @@ run.value_type = "binary"  # type: ignore[attr-defined]  # the connector checks 
 run.output_mode = "append"  # type: ignore[attr-defined]  # a window is written once, when it is closed
 
 
-def _timed(messages: Any, program: str) -> Any:
-    """The rows of a whole query, whose watermark follows the newest one."""
-    query = json.loads(program)
-    struct = _struct(_rows(query["windows"], totals=False))
-    messages.sparkSession.udf.registerJavaFunction(_DECODE, f"{_PACKAGE}.DecodeToRow", f"array<{struct}>")
-    decoded = messages.select(F.inline(_decoded(messages, program)))
-    lag = f"{query['input']['watermark_ms']} milliseconds"
-    return decoded.withColumn(_TIME, F.timestamp_millis(_TIME)).withWatermark(_TIME, lag)
-
-
-def _taken(messages: Any, program: str, rows: list[tuple[str, str]]) -> Any:
-    """The rows of the rest of a query, of these columns, whose watermark follows the progress of its inputs.
+def _timed(messages: Any, program: str, rows: list[tuple[str, str]]) -> Any:
+    """The rows of a query, of these columns, whose watermark follows the progress of its inputs.
 
     The watermark is on the progress, and the column of the time is marked as one with it, since windows need
     that.  A row that is not present carries the progress alone, and has to reach the watermark.  So the

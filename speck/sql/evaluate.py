@@ -90,11 +90,9 @@ def _timed(program: Program, messages: Messages, outcome: Outcome) -> Iterator[_
     if program.takes is not None:
         yield from _taken(program, program.takes, messages, outcome)
         return
-    newest: int | None = None
-    for row, _ in _rows(program, messages, outcome):
-        if row is not None:
-            newest = row[0] if newest is None else max(newest, row[0])
-            yield row, newest - (program.input.watermark_ms or 0)
+    time, lag = compiled(program.columns[0]), program.input.watermark_ms or 0
+    for row, read in _rows(program, messages, outcome):
+        yield row, time(read) - lag
 
 
 def _taken(program: Program, takes: Takes, messages: Messages, outcome: Outcome) -> Iterator[_Timed]:

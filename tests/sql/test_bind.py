@@ -303,6 +303,15 @@ def test_a_late_row_is_left_out_unless_its_window_is_open() -> None:
     assert outcome.late == 1  # the window of the last row was closed by the row before it
 
 
+def test_a_row_that_the_condition_leaves_out_closes_windows() -> None:
+    found = bind(
+        f"SELECT window_end, COUNT(*) AS n FROM {TUMBLE} WHERE town = 'Ulm' {BOUNDS}", TABLES
+    ).program
+    rows = [ROWS[0], b"30000,Bonn,1,1,4,true", ROWS[3]]
+    outcome = evaluate(found, [("sensors/A/speed", row) for row in rows], end=False)
+    assert [row[1] for row in outcome.rows] == [1] and outcome.late == 1
+
+
 @pytest.mark.parametrize(
     ("expression", "value"),
     [

@@ -47,10 +47,12 @@ QUERIES_OF_TEST = {
     "visits": "SELECT window_start, window_end, auction, COUNT(*) AS n, MAX(note) AS last "
     "FROM SESSION(bids, time, INTERVAL '1' SECOND) WHERE MOD(price, 2) = 0 "
     "GROUP BY window_start, window_end, auction",
+    "noted": "SELECT window_end, note, COUNT(*) AS n FROM TUMBLE(bids, time, INTERVAL '3' SECOND) "
+    "WHERE note <> 'end' GROUP BY window_start, window_end, note",
     "all": "SELECT window_end, COUNT(*) FILTER (WHERE price > 3) AS n "
     "FROM TUMBLE(bids, time, INTERVAL '5' SECOND) GROUP BY window_start, window_end",
 }
-END = "B,4000000000000,0,0,0,end"  # closes the windows before it
+END = "B,4000000000000,0,0,0,end"  # closes the windows before it, also those that leave it out
 
 
 def composition(bench: Bench) -> str:
@@ -292,3 +294,51 @@ def test_open_windows_outlive_the_edits_that_the_plan_accepts(bench: Bench) -> N
             PATIENCE,
         )
         assert got == [f"0,{sent // 2}", f"1,{sent // 2}"], engine
+
+
+# --- rows that come after their window was written
+
+LATE = """
+name: sql-late
+topics:
+  late/bid/+:
+    as: calls
+    at: {at}
+    schema: {{time: timestamp(ms) not null, lot: bigint not null}}
+    event_time: time
+    watermark: 1 s
+jobs:
+- {{job_name: late-spark, site: S, format: csv, sink_topic: late/out/spark, sql: "{text}"}}
+- {{job_name: late-flink, site: F, format: csv, sink_topic: late/out/flink, sql: "{text}"}}
+- {{job_name: late-parts, rest: F, cut: rows, format: csv, sink_topic: late/out/parts, sql: "{text}"}}
+"""
+
+
+def test_an_edit_writes_no_window_again_for_a_late_row(bench: Bench) -> None:
+    """The edit restarts the whole queries, and adds an input to that in parts."""
+    query = f"{COUNT.replace('SELECT lot', 'SELECT window_start, lot')} {GROUPED}"
+
+    def call(second: int) -> str:
+        return json.dumps({"time": 1_700_000_000_000 + 1000 * second, "lot": 0})
+
+    def received(count: int) -> dict[str, list[str]]:
+        return {
+            name: eventually(
+                lambda topic=f"late/out/{name}": bench.received(topic),
+                lambda found: len(found) >= count,
+                PATIENCE,
+            )
+            for name in ("spark", "flink", "parts")
+        }
+
+    bench.apply(LATE.format(at="[S]", text=query))
+    bench.friend.send("late/bid/x", [call(0), call(1), call(30)])
+    first = ["1700000000000,0,2"]
+    assert received(1) == {"spark": first, "flink": first, "parts": first}
+    actions = bench.change(LATE.format(at="[S, G]", text=f"{query} HAVING COUNT(*) > 0"))
+    assert set(actions.values()) == {"start", "update", "keep"} and actions["late-parts.calls-g"] == "start"
+    bench.other.send("late/bid/x", [call(2), call(60), call(4_000_000)])
+    bench.friend.send("late/bid/x", [call(2), call(31), call(4_000_000)])
+    found = received(2)
+    assert found["spark"] == found["flink"] == [*first, "1700000030000,0,2"]
+    assert sorted(received(3)["parts"]) == [*first, "1700000030000,0,2", "1700000060000,0,1"]

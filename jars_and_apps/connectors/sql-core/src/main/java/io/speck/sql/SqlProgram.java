@@ -201,16 +201,6 @@ public final class SqlProgram {
         return join != null || frames != null;
     }
 
-    /**
-     * Returns the row of a message for the windows; null if the condition leaves it out.
-     *
-     * @param topic null if the content is {@link #decoded}
-     * @throws UnparsableMessageException if it does not fit the contract of its topic
-     */
-    public Object[] row(String topic, byte[] content) {
-        return values(read(topic, content));
-    }
-
     /** Returns the sender of the messages of a program without windows. */
     public Sender sender() {
         return new Sender(this, sends == null ? null : sends.writer);
@@ -227,11 +217,12 @@ public final class SqlProgram {
         return passes(where, row) ? all(columns, row) : null;
     }
 
+    /** Rows that the condition leaves out have a progress as well: time passes for the others. */
     long progress(Object[] row) {
-        return (Long) row[sends.time] - watermark;
+        return (Long) (sends == null ? columns[0].of(row) : row[sends.time]) - watermark;
     }
 
-    /** Returns what a part of a query knows of the progress of its inputs; a part that sends has one, without a name. */
+    /** Returns what a query knows of the progress of its inputs; one that reads no frames has one input, without a name. */
     public Watermarks watermarks() {
         return new Watermarks(inputs.isEmpty() ? List.of("") : inputs, step());
     }
@@ -242,7 +233,8 @@ public final class SqlProgram {
     }
 
     /**
-     * Returns the row of a message for the windows, or the join, of a part of a query.
+     * Returns the row of a message for the windows, or the join, with the progress. The row of a part of a query has
+     * totals in the place of values.
      *
      * @param topic null if the content is {@link #decoded}
      * @throws UnparsableMessageException if it does not fit the contract of its topic, or is no frame of the query
@@ -258,11 +250,11 @@ public final class SqlProgram {
             return frames.frame(topic, content);
         }
         Object[] row = read(topic, content);
-        Object[] totals = totals(row);
-        return new Frame("", progress(row), totals == null ? List.of() : List.<Object[]>of(totals));
+        Object[] found = isPart() ? totals(row) : values(row);
+        return new Frame("", progress(row), found == null ? List.of() : List.<Object[]>of(found));
     }
 
-    /** Returns the rows of a message for the windows of a part of a query, or for a join: {@link Join#tagged}. */
+    /** Returns the rows of a message for the windows, or for a join: {@link Join#tagged}. */
     public List<Object[]> rows(Frame frame) {
         return join == null ? frame.rows() : frame.rows().stream().map(each -> join.tagged(frame.side(), each)).toList();
     }

@@ -35,6 +35,11 @@ public final class Watermarks {
         return mark > before;
     }
 
+    /** Continues at a watermark that was kept: it holds when an edit has added an input, whose progress is not known yet. */
+    public void resume(long kept) {
+        mark = Math.max(mark, kept);
+    }
+
     /** Returns the watermark in milliseconds: windows that end at it, or before, have all their rows. */
     public long mark() {
         return mark;

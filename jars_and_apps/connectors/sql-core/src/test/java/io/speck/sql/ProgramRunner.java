@@ -79,8 +79,7 @@ public final class ProgramRunner {
                     add(sender.text(topic, content, true), found);
                     waiting = !sender.waits() ? -1 : waiting < 0 ? index : waiting;
                 } else {
-                    rows.addAll(program.isPart() ? program.frame(topic, content).rows()
-                            : Stream.ofNullable(program.row(topic, content)).toList());
+                    rows.addAll(program.frame(topic, content).rows());
                 }
             } catch (UnparsableMessageException e) {
                 reasons.add("[" + index + "," + text(e.getMessage()) + "]");

@@ -4,6 +4,7 @@ import io.speck.mqtt.Received;
 import io.speck.sql.Frame;
 import io.speck.sql.SqlProgram;
 import io.speck.sql.Watermarks;
+import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
@@ -18,10 +19,11 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.types.Row;
 
 /**
- * The rows of messages before the windows, or the join, of the rest of a query, and the watermarks between them. These follow from the
+ * The rows of messages before the windows, or the join, of a query, and the watermarks between them. These follow from the
  * messages alone, by no clock, so that a message which is read again moves them at the same place.
  *
- * <p>A generator of watermarks in Flink's API does not distinguish inputs, and forgets over a restart how far each one was.
+ * <p>A generator of watermarks in Flink's API does not distinguish inputs, does not see the rows that a condition leaves
+ * out, and forgets over a restart how far each one was: a late row would open a window again that was written.
  */
 final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputStreamOperator<Received, Row> {
     private static final long serialVersionUID = 1L;
@@ -30,6 +32,7 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
     private transient SqlProgram program;
     private transient Watermarks watermarks;
     private transient ListState<Tuple2<String, Long>> kept;
+    private transient ListState<Long> mark;
     /** True once the watermark of the time before a restart is known to the operators behind. */
     private transient boolean announced;
 
@@ -47,6 +50,8 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
         for (Tuple2<String, Long> each : kept.get()) {
             watermarks.advance(each.f0, each.f1);
         }
+        mark = context.getOperatorStateStore().getListState(new ListStateDescriptor<>("mark", Types.LONG));
+        mark.get().forEach(watermarks::resume);
     }
 
     @Override
@@ -56,6 +61,7 @@ final class DecodeTimed extends AbstractStreamOperator<Row> implements OneInputS
         for (Map.Entry<String, Long> each : watermarks.reached().entrySet()) {
             kept.add(Tuple2.of(each.getKey(), each.getValue()));
         }
+        mark.update(List.of(watermarks.mark()));
     }
 
     @Override

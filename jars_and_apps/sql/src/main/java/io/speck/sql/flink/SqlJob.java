@@ -4,7 +4,6 @@ import io.speck.flink.mqtt.MqttJob;
 import io.speck.sql.Join;
 import io.speck.sql.SqlProgram;
 import java.time.Duration;
-import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.datastream.DataStream;
@@ -44,7 +43,7 @@ public final class SqlJob {
     /** The operators have fixed names in the state. Rows of one window end in an order of their own, so they are sorted. */
     private static DataStream<String> windowed(MqttJob job, String text, SqlProgram program) {
         SqlProgram.Windows windows = program.windows();
-        return (program.isPart() ? part(job, text, windows) : whole(job, text, windows))
+        return decoded(job, text, RowTypes.before(windows, program.isPart()))
                 .keyBy(new Keys(windows.keys().size()), RowTypes.keys(windows))
                 .window(windows.session() ? new SessionWindows(windows.sizeMillis()) : sliding(windows))
                 .aggregate(new Totals(text), new WindowRows(!windows.keys().isEmpty()), RowTypes.totals(windows),
@@ -55,21 +54,7 @@ public final class SqlJob {
                 .transform("order", Types.STRING, new Ordered(text)).uid("order").setParallelism(1);
     }
 
-    /** The rows of a whole query, whose watermark follows the newest one. */
-    private static DataStream<Row> whole(MqttJob job, String text, SqlProgram.Windows windows) {
-        WatermarkStrategy<Row> strategy = WatermarkStrategy
-                .<Row>forBoundedOutOfOrderness(Duration.ofMillis(windows.watermarkMillis()))
-                .withTimestampAssigner((row, before) -> (Long) row.getField(0));
-        return job.messages().flatMap(new DecodeToRow(text)).returns(RowTypes.before(windows, false))
-                .name("decode").uid("decode")
-                .assignTimestampsAndWatermarks(strategy).name("time").uid("time");
-    }
-
-    /** The rows of a part of a query, whose watermark follows the progress of its inputs. */
-    private static DataStream<Row> part(MqttJob job, String text, SqlProgram.Windows windows) {
-        return decoded(job, text, RowTypes.before(windows, true));
-    }
-
+    /** The rows before the windows, or the join. */
     private static DataStream<Row> decoded(MqttJob job, String text, TypeInformation<Row> types) {
         return job.messages().transform("decode", types, new DecodeTimed(text)).uid("decode-timed").setParallelism(1);
     }

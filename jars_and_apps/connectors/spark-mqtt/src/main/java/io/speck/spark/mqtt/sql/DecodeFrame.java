@@ -13,9 +13,9 @@ import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.api.java.UDF4;
 
 /**
- * The rows of a frame before the windows, or the join, of the rest of a query, behind the watermark: the least progress of the inputs,
- * as far as this process has read them. A frame without a row gives one that is marked as not present. It has a time all the
- * same: windows drop the rows without one, and Spark does so ahead of its watermark, which would miss their progress.
+ * The rows of a message before the windows, or the join, of a query, behind the watermark: the least progress of the inputs,
+ * as far as this process has read them. A message without a row gives one that is marked as not present. It has a time all
+ * the same: windows drop the rows without one, and Spark does so ahead of its watermark, which would miss their progress.
  *
  * <p>A task reads a part of a batch, so the progress is kept for the run of a query. Spark moves its watermark behind a
  * batch, so a progress may be used before the other tasks of its batch have given their rows.
