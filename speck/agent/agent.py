@@ -23,7 +23,7 @@ from speck.agent.code_store import CodeStore
 from speck.agent.durable_engine import DurableEngine
 from speck.agent.journal import Journal
 from speck.agent.looks import Looks
-from speck.agent.machine import machine_id
+from speck.agent.machine import is_machine, machine_id
 from speck.agent.places import SiteInventory
 from speck.agent.site_file import SiteFile
 from speck.agent.supervisor import Supervisor
@@ -167,7 +167,7 @@ class Agent:
 
     def _may_start(self) -> bool:
         """True on the computer on which the attempts were accepted, and after any contact."""
-        return bool(self._state.get("machine", self.machine) == self.machine)
+        return is_machine(self._state.get("machine", self.machine), self.machine)
 
     def _alone(self) -> float:
         """The time without contact, s."""
