@@ -95,7 +95,7 @@ class Calls:
         given = call.get("a")
         arguments: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
         if method == STORE:
-            return self._store(str(arguments.get("hash")), decode(bytes, arguments.get("content"), "content"))
+            return self._store(arguments)
         if method == JOURNAL:
             return encode(self.journal.after(decode(int, arguments.get("after"), "after")))
         if method == UPGRADABLE:
@@ -116,9 +116,16 @@ class Calls:
             f"{address} is neither an engine nor the broker of site {self.site!r}", address=address
         )
 
-    def _store(self, sha256: str, content: bytes) -> list[str]:
-        """Store a file of jobs; returns the hashes of those that are there now."""
-        self.code.put(sha256, content)
+    def _store(self, arguments: Mapping[str, Any]) -> list[str] | int:
+        """Store a part of a file of jobs.
+
+        Returns the place of the next part in the file, or after the last one the hashes of all files.
+        """
+        content = decode(bytes, arguments.get("content"), "content")
+        at, size = (decode(int, arguments.get(name), name) for name in ("at", "size"))
+        there = self.code.put(str(arguments.get("hash")), content, at, size)
+        if there < size:
+            return there
         records = (each for engine in self.engines.values() for each in engine.attempts.all())
         self.code.prune([each.job.job_path for each in records])
         return list(self.code.hashes())

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
+import threading
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from speck.agent.attempt_files import replace_file
+from speck.agent.attempt_files import sync_directory
 from speck.errors import BinderError, Rejected
 
 KEPT = 256  # files that no attempt needs, the newest: a job is checked before it is submitted
 
+_BEGUN = ".begun"  # a content of which parts are missing
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -22,6 +25,7 @@ class CodeStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._lock = threading.Lock()  # two engines of a site may be sent one file at a time
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def hashes(self) -> tuple[str, ...]:
@@ -29,16 +33,32 @@ class CodeStore:
         found = (each.parent.name for each in self._directory.glob("*/content"))
         return tuple(sorted(filter(_SHA256.fullmatch, found)))
 
-    def put(self, sha256: str, content: bytes) -> None:
-        """Store a content durably.  Raises :class:`~speck.errors.BinderError`."""
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise Rejected(
-                f"the content of a job's file is not that of {sha256[:12]!r} (it was damaged on the way)"
-            )
+    def put(self, sha256: str, part: bytes, at: int, size: int) -> int:
+        """Store a part of a content of ``size`` bytes, which begins ``at`` this place; the last one durably.
+
+        Returns the number of bytes that are there: the next part begins at it, also if this one does not
+        follow those before it.  Raises :class:`~speck.errors.BinderError`.
+        """
+        if not _SHA256.fullmatch(sha256):
+            raise Rejected(f"{sha256[:12]!r} is not the hash of a job's file")
         folder = self._directory / sha256
+        begun = folder / _BEGUN
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            replace_file(folder / "content", content)
+            with self._lock:
+                if (folder / "content").is_file():
+                    return size
+                folder.mkdir(mode=0o700, exist_ok=True)
+                there = begun.stat().st_size if begun.exists() else 0
+                if there > size:  # damaged, by a loss of power
+                    begun.unlink()
+                    there = 0
+                if at != there:
+                    return there
+                with begun.open("ab") as file:
+                    file.write(part)
+                if there + len(part) >= size:
+                    _complete(begun, sha256)
+                return there + len(part)
         except OSError as error:
             raise BinderError(f"the agent cannot store a job's file: {error.strerror}") from error
 
@@ -67,3 +87,17 @@ class CodeStore:
         folders.sort(key=lambda folder: folder.stat().st_mtime_ns)
         for folder in folders[: max(0, len(folders) - KEPT)]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _complete(begun: Path, sha256: str) -> None:
+    """Give a content its name, durably.  Raises :class:`~speck.errors.Rejected` for a damaged one."""
+    with begun.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+        os.fsync(file.fileno())
+    if found != sha256:
+        begun.unlink()
+        raise Rejected(
+            f"the content of a job's file is not that of {sha256[:12]!r} (it was damaged on the way)"
+        )
+    begun.replace(begun.with_name("content"))
+    sync_directory(begun.parent)

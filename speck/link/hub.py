@@ -21,17 +21,18 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from speck.core.inventory import Site
-from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError, Unreachable
 from speck.link.beat import SILENCE
 from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_of
-from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
+from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame
 from speck.link.gate import AGENT, Gate, GatedConnection
 from speck.link.hello import Hello, Joined, JoinRequest, refusal
 from speck.link.journal import JournalEntry, checked
 from speck.link.look import LastLooks, Look, LookMessage
 from speck.link.methods import JOURNAL, ORDERED
 from speck.link.repeats import Asked, Forgotten, Question
+from speck.link.sending import send, send_to_the_end
 
 AT_ONCE = 32  # calls under way at one site
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
@@ -234,10 +235,10 @@ class Hub:
             found = await loop.run_in_executor(None, join, request)
         except (SpeckError, Malformed) as error:
             _log.warning("a site at %s is not let join: %s", _peer(websocket), error)
-            await _send(websocket, {"refused": str(error)}, 0)
+            await send(websocket, {"refused": str(error)}, 0)
             return
         _log.info("site %r joined from %s", found.site.name, _peer(websocket))
-        await _send(websocket, {"joined": encode(found)}, 0)
+        await send(websocket, {"joined": encode(found)}, 0)
 
     async def _greet(
         self, websocket: ServerConnection, token: bytes, assembly: Assembly
@@ -261,11 +262,11 @@ class Hub:
             why = why or await self._second_machine(hello)
         if why:
             _log.warning("the agent of site %r at %s is refused: %s", protocol["site"], _peer(websocket), why)
-            await _send(websocket, {"refused": why}, 0)
+            await send(websocket, {"refused": why}, 0)
             await websocket.close(1008)
             return None
         assert isinstance(websocket, GatedConnection)  # noqa: S101 - see _start
-        await _send(websocket, {"welcome": {"protocol": hello.protocol, **self._welcome}}, 0)
+        await send(websocket, {"welcome": {"protocol": hello.protocol, **self._welcome}}, 0)
         return _Connection(websocket, token, Presence(time.time(), hello), set(hello.code))
 
     async def _second_machine(self, hello: Hello) -> str:
@@ -460,7 +461,7 @@ class Hub:
         limit = round(left, 1) or left  # fewer characters
         try:
             async with asyncio.timeout_at(deadline):
-                await _send(agent.socket, question.message(limit) | {"c": number}, number)
+                await send_to_the_end(agent.socket, question.message(limit) | {"c": number}, number)
                 return number, limit, await answer
         except TimeoutError:
             text = f"{address}: the agent of site {site!r} has not answered within {limit:.0f} s"
@@ -468,6 +469,9 @@ class Hub:
         except (ConnectionClosed, ConnectionError):
             text = f"{address}: the connection of the agent of site {site!r} broke before it answered"
             raise OutcomeUnknown(text, address=address) from None
+        except BadFrame as error:
+            text = f"{address}: {call.get('m')} at site {site!r} cannot be sent: {error}"
+            raise Rejected(text, address=address) from error
         finally:
             del agent.waiting[number]
 
@@ -486,11 +490,6 @@ def _take(agent: _Connection, message: dict[str, Any]) -> None:
     agent.looks.drop(waiting.changes)  # here, so that a look that comes after the answer stays
     if not waiting.answer.done():
         waiting.answer.set_result(message)
-
-
-async def _send(websocket: ServerConnection, message: dict[str, Any], number: int) -> None:
-    for frame in frames(message, number):
-        await websocket.send(frame)
 
 
 def _token(request: Request | None) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +37,8 @@ from speck.link.methods import (
 )
 from speck.link.places import places_of
 
-_STORING = 600.0  # s, for a file of a job
+_STORING = 120.0  # s, for a part of a job's file
+_PART = 1 << 20  # bytes, which an agent holds in memory a few times over
 
 
 @dataclass
@@ -58,7 +60,7 @@ class Remote:
         if isinstance(job, Job):
             site = self.inventory.sites.get(self.site)
             call["b"] = places_of(job, self.inventory, "" if site is None else site.broker_address)
-            call |= self._code(job)
+            call |= self.code_of(Path(job.job_path))
         call["a"] = encode_arguments(arguments)
         found = self.hub.call(self.site, call, limited(seconds_of(method, arguments)), self.address)
         if method == "subscribe":
@@ -76,23 +78,40 @@ class Remote:
         call = {"e": self.address, "m": method, "o": self.owner, "a": dict(arguments)}
         return self.hub.call(self.site, call, limited(seconds), self.address)
 
-    def _code(self, job: Job) -> dict[str, Any]:
+    def code_of(self, path: Path) -> dict[str, Any]:
         """The name and hash of a job's file, which is sent if the agent lacks it.
 
         Nothing for one that cannot be read here: the binder at the site reports that.
         """
-        path = Path(job.job_path)
         try:
             sha256 = self._hash(path)
             with self._storing:  # so that jobs of one file send it once
                 if not self.hub.has_code(self.site, sha256):
-                    content = base64.b64encode(path.read_bytes()).decode()
-                    self.hub.note_code(
-                        self.site, self.ask(STORE, {"hash": sha256, "content": content}, _STORING)
-                    )
+                    self._send_code(path, sha256)
         except OSError:
             return {}
         return {"f": {"hash": sha256, "name": path.name}}
+
+    def _send_code(self, path: Path, sha256: str) -> None:
+        """Send a file in parts; the agent says where the next one begins, so that a broken transfer goes on.
+
+        Raises :class:`OSError` for a file that cannot be read.
+        """
+        with path.open("rb") as file:
+            size, at = os.fstat(file.fileno()).st_size, 0
+            for _ in range(2 * (size // _PART + 1)):  # it may begin anew once
+                file.seek(at)
+                content = base64.b64encode(file.read(_PART)).decode()
+                part = {"hash": sha256, "size": size, "at": at, "content": content}
+                answer = self.ask(STORE, part, _STORING)
+                if isinstance(answer, list):
+                    self.hub.note_code(self.site, answer)
+                    return
+                if not isinstance(answer, int) or not 0 <= answer < size:
+                    break
+                at = answer
+        text = f"{self.address}: the agent of site {self.site!r} does not take the file {path.name!r}"
+        raise BinderError(text, address=self.address)
 
     def _hash(self, path: Path) -> str:
         seen = path.stat()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from speck.agent.code_store import CodeStore
-from speck.errors import BinderError
+from speck.errors import BinderError, Rejected
 
 CONTENT = b"a program"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -18,7 +18,7 @@ NAME = "simple.py"
 @pytest.fixture
 def code(tmp_path: Path) -> CodeStore:
     found = CodeStore(tmp_path / "code")
-    found.put(SHA256, CONTENT)
+    assert found.put(SHA256, CONTENT, 0, len(CONTENT)) == len(CONTENT)
     return found
 
 
@@ -48,3 +48,30 @@ def test_a_disk_that_refuses_a_name_is_an_error_of_the_site(
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     with pytest.raises(BinderError, match=r"'simple\.py': No space left on device"):
         code.path(SHA256, NAME)
+
+
+def test_a_file_in_parts_is_there_once_it_is_whole(tmp_path: Path) -> None:
+    code, size = CodeStore(tmp_path), len(CONTENT)
+    assert code.put(SHA256, CONTENT[:4], 0, size) == 4
+    assert code.put(SHA256, CONTENT[:4], 0, size) == 4  # another sender begins: it goes on behind it
+    assert code.hashes() == ()
+    with pytest.raises(Rejected, match="does not have"):
+        code.path(SHA256, NAME)
+    assert CodeStore(tmp_path).put(SHA256, CONTENT[4:], 4, size) == size  # after a restart
+    assert code.path(SHA256, NAME).read_bytes() == CONTENT
+    assert code.put(SHA256, CONTENT[:4], 0, size) == size
+
+
+def test_a_file_that_is_damaged_on_the_way_is_sent_anew(tmp_path: Path) -> None:
+    code, size = CodeStore(tmp_path), len(CONTENT)
+    code.put(SHA256, b"bad ", 0, size)
+    with pytest.raises(Rejected, match="damaged on the way"):
+        code.put(SHA256, CONTENT[4:], 4, size)
+    code.put(SHA256, CONTENT + b"more, after a loss of power", 0, 2 * size + 99)
+    assert code.put(SHA256, CONTENT, 0, size) == size
+    assert code.hashes() == (SHA256,)
+
+
+def test_a_hash_that_is_none_names_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match="not the hash"):
+        CodeStore(tmp_path).put("../up", CONTENT, 0, len(CONTENT))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -40,6 +41,7 @@ from speck.link.errors import error_data, error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello, refusal
 from speck.link.methods import decode_answer, decode_arguments
+from speck.link.sending import send_to_the_end
 from testbed.benches.examples import job, one_site
 from testbed.doubles.engine import PASSING
 
@@ -188,3 +190,27 @@ def test_an_agent_is_refused_by_name(hello: Any, token_of: str, reason: str) -> 
     why = refusal(found, token_of, {"A": SITE})
     assert re.search(reason, why)
     assert bool(why) == bool(reason)
+
+
+class SlowSocket:
+    def __init__(self) -> None:
+        self.sent: list[str | bytes] = []
+
+    async def send(self, frame: str | bytes) -> None:
+        await asyncio.sleep(0)
+        self.sent.append(frame)
+
+
+def test_a_message_is_sent_to_its_end_when_nobody_waits_for_it() -> None:
+    """The other end would keep the pieces of half a message, and end the connection after a few of them."""
+    socket, message = SlowSocket(), {"content": "a" * LARGEST_FRAME}
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await send_to_the_end(socket, message, 1)  # type: ignore[arg-type]
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))  # type: ignore[arg-type]
+
+    asyncio.run(give_up())
+    assembly = Assembly()
+    assert [*filter(None, map(assembly.add, socket.sent))] == [message]

@@ -20,11 +20,12 @@ from websockets.sync.client import ClientConnection, connect
 
 from speck.core.inventory import Engine, Secret
 from speck.core.runtime import Handle, JobState
-from speck.errors import OutcomeUnknown, Unreachable
+from speck.errors import OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import encode
 from speck.link.dial import Dialler
 from speck.link.hello import Hello
 from speck.link.hub import Hub
+from speck.link.remote import Remote
 from speck.link.tls import shared
 from speck.server.tls import Certificate
 from testbed.benches.agents import LinkBench, link_bench
@@ -307,6 +308,39 @@ def test_an_agent_calls_only_at_its_own_engines_and_broker(link: LinkBench) -> N
     assert "neither an engine nor the broker" in link.agent.calls.answer(call, lambda: True)["x"]["message"]
     odd = {"e": ENGINE, "m": "stop", "a": {"handle": {"address": 3}}}
     assert "update the agent of site 'A'" in link.agent.calls.answer(odd, lambda: True)["x"]["message"]
+
+
+def test_the_file_of_a_job_is_sent_in_parts(
+    link: LinkBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.link.remote._PART", 1000)
+    monkeypatch.setattr("speck.link.frames.LARGEST", 4000)
+    file = tmp_path / "job.py"
+    file.write_bytes(b"# a job of 9 kB\n" * 600)
+    remote = Remote(link.hub, "A", ENGINE, link.inventory)
+    with monkeypatch.context() as broken:  # after three parts
+        asked = iter(range(3))
+        ask = Remote.ask
+
+        def break_off(remote: Remote, *arguments: Any) -> Any:
+            if next(asked, None) is None:
+                raise Unreachable("the connection broke")
+            return ask(remote, *arguments)
+
+        broken.setattr(Remote, "ask", break_off)
+        with pytest.raises(Unreachable):
+            remote.code_of(file)
+    assert not link.agent.code.hashes()
+    found = remote.code_of(file)["f"]
+    assert link.agent.code.path(found["hash"], "job.py").read_bytes() == file.read_bytes()
+    assert remote.code_of(file)["f"] == found
+
+
+def test_a_message_that_is_too_large_is_rejected(link: LinkBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.link.frames.LARGEST", 300_000)
+    with pytest.raises(Rejected, match=r"write at site 'A' cannot be sent: .* \(expected at most 300,000\)"):
+        Remote(link.hub, "A", ENGINE, link.inventory).ask("write", {"content": "a" * 400_000})
+    assert link.engine(ENGINE).running() == []
 
 
 def test_a_call_that_has_not_begun_when_its_connection_ends_is_dropped(link: LinkBench) -> None:
