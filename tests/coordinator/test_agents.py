@@ -213,6 +213,25 @@ def test_a_site_claims_no_address_of_jobs(store: Store, clock: Clock) -> None:
     assert enrolment.join(request(enrolment.invite("street").code, ENTRY)).site.name == "street"
 
 
+def test_a_site_that_joins_again_has_the_addresses_of_its_jobs(store: Store, clock: Clock) -> None:
+    used = {"sc://street:15002": ["job 'clean'"]}
+    changed: list[Collection[str]] = []
+    enrolment = enrolment_on(
+        store,
+        clock,
+        jobs_at=lambda asked: [job for each in asked for job in used.get(each, [])],
+        on_changed=[changed.append],
+    )
+    enrolment.join(request(enrolment.invite("street").code, ENTRY))
+    other, code = ENTRY | {"spe_address": "sc://other:15002"}, enrolment.invite("street").code
+    with pytest.raises(InvalidInput, match=r"sc://street:15002 is used by job 'clean' .expected it"):
+        enrolment.join(request(code, other))
+    assert "sc://street:15002" in enrolment.inventory.addresses_at("street")
+    used.clear()
+    assert enrolment.join(request(code, other)).site.name == "street"
+    assert {"sc://street:15002", "sc://other:15002"} <= set(changed[-1])
+
+
 def test_what_a_site_says_of_itself_is_bounded(enrolment: Enrolment) -> None:
     code = enrolment.invite("street").code
     for machine in ("m" * 101, "m\x1b[2J"):

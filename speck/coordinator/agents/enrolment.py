@@ -222,10 +222,9 @@ class Enrolment:
             raise NotFound(f"there is no site {site!r} that joined{nearest(site, joined)}")
         addresses = self.inventory.addresses_at(site)
         if jobs := self.jobs_at(addresses):
-            more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
             raise Conflict(
-                f"site {site!r} is used by {', '.join(jobs[:_SHOWN])}{more} (expected no job there: move or "
-                "delete them; speck left-behind lists those that were abandoned)"
+                f"site {site!r} is used by {_shown(jobs)} (expected no job there: move or delete them; "
+                "speck left-behind lists those that were abandoned)"
             )
         return addresses
 
@@ -289,9 +288,10 @@ class Enrolment:
                 text = f"site {code.site!r} joined, on machine {request.machine or 'without an id'}"
                 transaction.add_event(Event(now, EventKind.JOINED, text))
             self._keep(record)
+            addresses = self.inventory.addresses_at(code.site) | inventory.addresses_at(code.site)
             self.inventory.replace(inventory)
         for listener in self.on_changed:
-            listener(inventory.addresses_at(code.site))
+            listener(addresses)
         site = inventory.sites[code.site]
         engines = tuple(replace(each, scale=None, hook=None) for each in site.engines)
         return Joined(token=token, site=replace(site, engines=engines))
@@ -327,6 +327,12 @@ class Enrolment:
                 f"site {site!r}: jobs use {min(taken)} already (expected the site in the server's inventory, "
                 "with 'agent: true')"
             )
+        for gone in sorted(self.inventory.addresses_at(site) - found.addresses_at(site)):
+            if jobs := self.jobs_at([gone]):
+                raise _wrong(
+                    f"site {site!r}: {gone} is used by {_shown(jobs)} (expected it among --engine and "
+                    "--broker as before, or no job there: move or delete them)"
+                )
         for engine in found.sites[site].engines:
             address = engine.spe_address
             if self.registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address) is None:
@@ -356,3 +362,8 @@ def _hash(token: bytes) -> str:
 
 def _wrong(message: str) -> InvalidInput:
     return InvalidInput([Fault(message)], "site")
+
+
+def _shown(jobs: Sequence[str]) -> str:
+    more = f" and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
+    return f"{', '.join(jobs[:_SHOWN])}{more}"
