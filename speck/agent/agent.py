@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import speck
-from speck.agent.attempt_files import AttemptFiles, replace_file
+from speck.agent.attempt_files import AttemptFiles
 from speck.agent.attempts import Attempts
 from speck.agent.calls import Calls
 from speck.agent.code_store import CodeStore
@@ -30,6 +30,7 @@ from speck.agent.supervisor import Supervisor
 from speck.agent.turns import Turns
 from speck.agent.upgrader import Upgrader
 from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineKind, Registry, scheme_of
+from speck.core.durable_files import replace_file
 from speck.core.inventory import Engine
 from speck.errors import Fault, InvalidInput
 from speck.link.dial import Dialler

@@ -5,16 +5,14 @@ A file that cannot be read, or has a later format, is left alone and reported: n
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from speck.agent.run_state import Phase, Record
+from speck.core.durable_files import replace_file, sync_directory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError
@@ -57,30 +55,6 @@ class AttemptFiles:
         if not attempt.id.isalnum():
             raise BinderError(f"attempt id {attempt.id!r} is not valid (expected hexadecimal digits)")
         return self._directory / f"{attempt.id}.json"
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file so that a loss of power leaves the old content or the new; readable by its owner."""
-    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(scratch).replace(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            Path(scratch).unlink()
-    sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _data(record: Record) -> dict[str, Any]:

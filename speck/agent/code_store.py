@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import threading
@@ -11,7 +10,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from speck.agent.attempt_files import sync_directory
+from speck.core.durable_files import put_in_place
 from speck.errors import BinderError, Rejected
 
 KEPT = 256  # files that no attempt needs, the newest: a job is checked before it is submitted
@@ -93,11 +92,9 @@ def _complete(begun: Path, sha256: str) -> None:
     """Give a content its name, durably.  Raises :class:`~speck.errors.Rejected` for a damaged one."""
     with begun.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-        os.fsync(file.fileno())
     if found != sha256:
         begun.unlink()
         raise Rejected(
             f"the content of a job's file is not that of {sha256[:12]!r} (it was damaged on the way)"
         )
-    begun.replace(begun.with_name("content"))
-    sync_directory(begun.parent)
+    put_in_place(begun, begun.with_name("content"))

@@ -17,9 +17,9 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 import speck
-from speck.agent.attempt_files import replace_file
 from speck.agent.machine import machine_id
 from speck.agent.site_file import NAME, SiteFile, known_upgrade, read_site_file, write_site_file
+from speck.core.durable_files import replace_file
 from speck.core.inventory import Secret, Site, is_loopback
 from speck.errors import Fault, InvalidInput
 from speck.link.code import JoinCode

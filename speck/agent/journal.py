@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from speck.agent.attempt_files import replace_file
+from speck.core.durable_files import replace_file
 from speck.core.runtime import Attempt
 from speck.link.codec import decode, encode
 from speck.link.journal import MOST, JournalEntry, mark_of

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from speck.agent.attempt_files import replace_file
+from speck.core.durable_files import replace_file
 from speck.core.inventory import Broker, Inventory, JobLogin, Login, Secret, Site
 from speck.link.codec import decode, encode
 from speck.link.places import PlaceOfJobs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from speck.agent.attempt_files import replace_file
+from speck.core.durable_files import replace_file
 from speck.core.inventory import Secret, Site, is_loopback
 from speck.errors import Fault, InvalidInput
 from speck.link.codec import Malformed, decode, encode

@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from speck.agent.attempt_files import replace_file
 from speck.agent.site_file import SiteFile, write_site_file
 from speck.binder import Registry
+from speck.core.durable_files import replace_file
 from speck.core.inventory import Engine, Inventory, Secret, Site
 from speck.errors import LocalError
 from speck.link.methods import is_carried

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from speck.core.durable_files import put_in_place, sync_directory
 from speck.errors import StoreError
 from speck.standby.files import copied_files, is_copied
 from speck.standby.lease import steady
@@ -213,4 +214,5 @@ def _keep(scratch: Path, path: Path, sha256: str) -> None:
     if hash_of(scratch) != sha256:
         scratch.unlink()
         raise Refused(f"{path.name} is not what was sent")
-    scratch.replace(path)
+    put_in_place(scratch, path)
+    sync_directory(path.parent.parent)  # the name of the folder

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from speck.agent.attempt_files import replace_file
+from speck.core.durable_files import replace_file
 from speck.errors import Fault, InvalidInput
 from speck.standby.messages import BadRequest, number_in, text_in
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from speck.agent.attempt_files import replace_file
+from speck.core.durable_files import replace_file
 from speck.errors import Fault, InvalidInput
 from speck.standby.lease import steady
 from speck.standby.messages import Answer, BadRequest, Header, Refused, Timing, flag_in, number_in, text_in

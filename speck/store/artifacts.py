@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from speck.binder import Artifact
+from speck.core.durable_files import put_in_place, sync_directory, sync_file
 from speck.core.job import Job
 from speck.errors import Fault, InvalidInput, StoreError, StoreFull
 from speck.store.jobfile import BadFile, content_hash, locate, open_located, sha256_of
@@ -71,14 +72,14 @@ class Artifacts:
     sent: Callable[[str, str], Path | None] = _nothing_sent
 
     def keep(self, jobs: Iterable[Job]) -> None:
-        """Copy the code of each job that is not stored yet.
+        """Copy the code of each job that is not stored yet, durably, or of which the copy was harmed.
 
         Raises :class:`~speck.errors.InvalidInput` for a file that changed after it was hashed, and
         :class:`~speck.errors.StoreError` if it cannot be stored.
         """
         distinct = {(job.code_hash, job.job_path): job for job in jobs}
         for place, job in {self._place(job): job for job in distinct.values()}.items():
-            if not place.exists():
+            if hash_of(place) != job.code_hash:
                 self._copy(job, place)
 
     def placed(self, job: Job) -> Job:
@@ -140,7 +141,8 @@ class Artifacts:
                 if hash_of(copy) != job.code_hash:
                     message = f"job_path {job.job_path!r} was changed while it was being read (apply again)"
                     raise InvalidInput([Fault(message, job=job.job_name, field="job_path")], "job")
-                copy.rename(place)
+                put_in_place(copy, place)
+            sync_directory(self.directory)  # the name of the folder
         except BadFile as error:
             message = f"job_path {job.job_path!r} {error}"
             raise InvalidInput([Fault(message, job=job.job_name, field="job_path")], "job") from error
@@ -189,10 +191,10 @@ class ServedFiles:
         sha256 = hashlib.sha256(content).hexdigest()
         place = self._place(sha256, name)
         try:
-            if not place.exists():
+            if hash_of(place) != sha256:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with _scratch_file(place.parent, content) as scratch:
-                    scratch.replace(place)
+                    put_in_place(scratch, place)
         except OSError as error:
             raise write_error(error, f"{name} cannot be stored at {place}: {error}") from error
         signed = f"{sha256}/{self._token_of(sha256)}/{quote(name, safe='')}"
@@ -225,7 +227,9 @@ class ServedFiles:
                     _scratch_file(self.directory, secrets.token_bytes(32)) as scratch,
                     contextlib.suppress(FileExistsError),
                 ):
+                    sync_file(scratch)
                     os.link(scratch, path)  # of two processes, the first one's stays
+                    sync_directory(self.directory)
             return path.read_bytes()
         except OSError as error:
             raise StoreError(f"the secret {path} cannot be read: {error}") from error

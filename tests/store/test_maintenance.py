@@ -333,6 +333,20 @@ def test_check_finds_code_that_is_gone_or_harmed(rest: RestServer) -> None:
     assert rest.client.check_store()[0]["message"].startswith("is not kept; ")
 
 
+def test_code_that_is_harmed_stays_out_of_a_backup_and_is_mended_by_an_apply(
+    rest: RestServer, tmp_path: Path
+) -> None:
+    rest.client.apply(TWO, "demo", wait=30)
+    code = next((rest.coordinator.store.directory / "artifacts").glob("*/*"))
+    code.write_text("")  # by a loss of power
+    restored = restore(io.BytesIO(b"".join(rest.client.back_up())), "file", tmp_path / "again")
+    assert restored.records > 0 and restored.artifacts == 0
+    rest.client.delete_composition("demo", wait=30)
+    rest.client.apply(TWO, "demo", wait=30)
+    assert code.read_text() == (rest.root / "work.py").read_text()
+    assert rest.client.check_store() == []
+
+
 def test_store_that_a_server_holds_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import subprocess
 

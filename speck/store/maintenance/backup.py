@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import logging
 import re
 import shutil
 import struct
@@ -29,6 +30,8 @@ from speck.store.codec import FIRST_KEY, FORMAT
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import LEAP, artifacts_directory
 from speck.store.transaction import Record
+
+_log = logging.getLogger(__name__)
 
 _LENGTHS = struct.Struct(">II")
 _CHUNK = 1024 * 1024  # bytes of records in one member, and of a file read at once
@@ -56,13 +59,25 @@ class Restored:
 
 
 def archive(records: Sequence[Record], directory: Path, at: float, version: str) -> Iterator[bytes]:
-    """The backup, piece by piece, of these records and the code below ``directory``."""
-    code = sorted(each for each in artifacts_directory(directory).glob("*/*") if each.is_file())
+    """The backup, piece by piece, of these records and the code below ``directory``.
+
+    A file that was harmed is left out: the backup would not be restored, and all of it be lost for one file.
+    """
+    code = sorted(each for each in artifacts_directory(directory).glob("*/*") if _is_intact(each))
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     for piece in _tar(records, code, at, version):
         if packed := packer.compress(piece):
             yield packed
     yield packer.flush()
+
+
+def _is_intact(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    if hash_of(path) == path.parent.name:
+        return True
+    _log.warning("%s is not what was kept, and is left out of the backup (see speck store check)", path)
+    return False
 
 
 def _tar(records: Sequence[Record], code: Sequence[Path], at: float, version: str) -> Iterator[bytes]:
