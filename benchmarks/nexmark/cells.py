@@ -51,18 +51,23 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """Seconds: to warm up, measured, with more events, and of the measuring of jobs; and how many more."""
+    """Seconds: to warm up, measured, with more events, and of the measuring of jobs; and how many more.
+
+    Jobs are measured when they have run for ``settled``, s: a young process compiles its code, which doubled
+    their cost.
+    """
 
     warm: float = 30.0
     measured: float = 60.0
     flooded: float = 30.0
     profiled: float = 45.0
+    settled: float = 90.0
     flood: float = 4.0
 
     @property
     def most(self) -> float:
         """The seconds of event time that a run takes at most."""
-        return max(self.warm + self.measured, self.profiled + self.warm, self.flood * self.flooded) + 30
+        return max(self.warm + self.measured, self.profiled + self.settled, self.flood * self.flooded) + 30
 
 
 def write_events(directory: Path, seconds: float) -> dict[str, Path]:
@@ -93,6 +98,7 @@ class Bench:
     idle: Mapping[str, float] = field(init=False)
 
     def __post_init__(self) -> None:
+        time.sleep(self.lengths.warm)  # the engines load their classes
         self.idle = idle_cores(self.platform)
 
     def rows(self, query: str, profiles: Sequence[str]) -> Iterator[Row]:
@@ -102,7 +108,8 @@ class Bench:
         inputs, stays = self._calibrate(query, composition)
         for profile in profiles:
             self.set_links(profile)
-            yield self._row(query, profile, composition, inputs) | {"advice_keeps_cloud": stays}
+            row = self._row(query, profile, composition, inputs)
+            yield row | {"advice_keeps_cloud": stays, "costs": _costs(inputs)}
 
     # --- what the model predicts
 
@@ -111,7 +118,7 @@ class Bench:
         self.set_links(CALIBRATED)
         in_cloud = self.platform.placed(composition, {}, None, "cloud")
         with self._running(query, in_cloud.composition, 1.0):
-            time.sleep(self.lengths.warm)
+            time.sleep(self.lengths.settled)
             inputs = self.platform.profile(self.lengths.profiled)
             advised = self.platform.placed(composition, {}, inputs)
             return inputs, not advised.advice.steps
@@ -273,3 +280,11 @@ def bench(
     files = write_events(directory, lengths.most)
     with Platform(links(CALIBRATED), places(), directory / "platform", remote or {}) as platform:
         yield Bench(platform, files, lengths)
+
+
+def _costs(inputs: Inputs) -> dict[str, list[float | None]]:
+    """The measured cost of a message of each job, s of processor time, and its fixed share, cores."""
+    return {
+        name: [None if each is None else each.value for each in (found.cost, found.fixed)]
+        for name, found in inputs.jobs.items()
+    }
