@@ -48,7 +48,7 @@ QUERIES_OF_TEST = {
     "FROM SESSION(bids, time, INTERVAL '1' SECOND) WHERE MOD(price, 2) = 0 "
     "GROUP BY window_start, window_end, auction",
     "noted": "SELECT window_end, note, COUNT(*) AS n FROM TUMBLE(bids, time, INTERVAL '3' SECOND) "
-    "WHERE note <> 'end' GROUP BY window_start, window_end, note",
+    "WHERE note LIKE 'a%' GROUP BY window_start, window_end, note",
     "all": "SELECT window_end, COUNT(*) FILTER (WHERE price > 3) AS n "
     "FROM TUMBLE(bids, time, INTERVAL '5' SECOND) GROUP BY window_start, window_end",
 }
@@ -310,7 +310,7 @@ topics:
 jobs:
 - {{job_name: late-spark, site: S, format: csv, sink_topic: late/out/spark, sql: "{text}"}}
 - {{job_name: late-flink, site: F, format: csv, sink_topic: late/out/flink, sql: "{text}"}}
-- {{job_name: late-parts, rest: F, cut: rows, format: csv, sink_topic: late/out/parts, sql: "{text}"}}
+- {{job_name: late-parts, rest: F, cut: columns, format: csv, sink_topic: late/out/parts, sql: "{text}"}}
 """
 
 
