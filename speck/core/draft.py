@@ -121,14 +121,23 @@ class Draft:
 
     @cached_property
     def topics(self) -> Mapping[str, str]:
-        """The name of the channel of each written free topic."""
+        """The name of the channel of each written free topic, and of each parking topic that is read.
+
+        A parking topic is where its job's source is, so it is of the same channel.
+        """
         written = sorted(each.topic for each in self.graph.writers if each.broker == FREE)
-        taken_in = [
-            [each.topic for each in matched]
-            for read, matched in self.graph.matched.items()
-            if read.broker == FREE
+        matched = self.graph.with_parked.matched
+        together = [[each.topic for each in found] for read, found in matched.items() if read.broker == FREE]
+        read = {topic for topics in together for topic in topics}
+        together += [
+            [job.park_topic, matched[source_of(job)][0].topic]
+            for job in self.jobs.values()
+            if job.park_topic in read and job.source_broker == FREE and source_of(job) in matched
         ]
-        return _joined(written, taken_in)
+        first = _joined(sorted({*written, *read}), together)
+        # Without a written topic, the source of a job that parks has no writer here, and no home.
+        names = {first[topic]: topic for topic in reversed(written)}
+        return {topic: names[group] for topic, group in first.items() if group in names}
 
     @cached_property
     def reads(self) -> Mapping[str, str]:
@@ -136,7 +145,8 @@ class Draft:
         return {
             name: self.topics[matched[0].topic]
             for name, job in sorted(self.jobs.items())
-            if job.source_broker == FREE and (matched := self.graph.matched.get(source_of(job)))
+            if job.source_broker == FREE and (matched := self.graph.with_parked.matched.get(source_of(job)))
+            if matched[0].topic in self.topics
         }
 
     @cached_property

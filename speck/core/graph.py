@@ -10,8 +10,9 @@ matches).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import NamedTuple, TypeVar
@@ -33,6 +34,24 @@ class Endpoint(NamedTuple):
 
 
 Members = Mapping[Endpoint, tuple[str, ...]]
+Outputs = Callable[[Job], Iterable[Endpoint]]
+
+
+def source_of(job: Job) -> Endpoint:
+    """The endpoint that a job reads from."""
+    return Endpoint(job.source_broker, job.source_topic)
+
+
+def sinks_of(job: Job) -> tuple[Endpoint, ...]:
+    """The endpoints that a job writes its results to; several for a part of a split."""
+    return tuple(Endpoint(job.sink_broker, topic) for topic in written_topics(job))
+
+
+def outputs_of(job: Job) -> tuple[Endpoint, ...]:
+    """The endpoints that a job writes to: its sinks, and its parking topic."""
+    if job.park_topic is None:
+        return sinks_of(job)
+    return tuple(dict.fromkeys((*sinks_of(job), Endpoint(job.source_broker, job.park_topic))))
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,7 @@ class Graph:
 
     ``writers`` and ``readers`` are the names of the jobs that write to or read from each endpoint.
     ``matched`` are the written endpoints that match each endpoint read from (no entry if none does).
+    Parking topics are written to in :attr:`with_parked` alone.
     """
 
     jobs: Mapping[str, Job]
@@ -48,18 +68,29 @@ class Graph:
     readers: Members
     matched: Mapping[Endpoint, tuple[Endpoint, ...]]
     _matching: Mapping[Endpoint, tuple[Endpoint, ...]] = field(repr=False)
+    _outputs: Outputs = field(repr=False)
 
     @classmethod
-    def of(cls, jobs: Iterable[Job]) -> Graph:
-        """The graph of these jobs, whose names must be distinct."""
+    def of(cls, jobs: Iterable[Job], outputs: Outputs = sinks_of) -> Graph:
+        """The graph of these jobs, whose names must be distinct, with these ``outputs`` of each."""
         named = {job.job_name: job for job in sorted(jobs, key=lambda job: job.job_name)}
-        writers = _grouped((sink, name) for name, job in named.items() for sink in sinks_of(job))
+        writers = _grouped((sink, name) for name, job in named.items() for sink in outputs(job))
         readers = _grouped((source_of(job), name) for name, job in named.items())
         matched = dict(_matches(writers, readers))
         matching = _grouped(
             (written, read) for read, all_written in matched.items() for written in all_written
         )
-        return cls(named, writers, readers, matched, matching)
+        return cls(named, writers, readers, matched, matching, outputs)
+
+    @cached_property
+    def with_parked(self) -> Graph:
+        """The graph of the same jobs in which their parking topics are written to as well.
+
+        It may have cycles: a job may repair parked messages, and write them back to where they came from.
+        """
+        if all(job.park_topic is None for job in self.jobs.values()):
+            return self
+        return Graph.of(self.jobs.values(), outputs_of)
 
     def writers_of(self, job: Job) -> tuple[str, ...]:
         """The names of the jobs that feed this one."""
@@ -72,7 +103,7 @@ class Graph:
 
     def readers_of(self, job: Job) -> tuple[str, ...]:
         """The names of the jobs that this one feeds."""
-        fed = dict.fromkeys(read for sink in sinks_of(job) for read in self._matching.get(sink, ()))
+        fed = dict.fromkeys(read for sink in self._outputs(job) for read in self._matching.get(sink, ()))
         return _flat(self.readers[read] for read in fed)
 
     @property
@@ -103,7 +134,8 @@ class Graph:
             if names is None:
                 return
             yield names
-            graph = Graph.of(job for name, job in graph.jobs.items() if name not in names)
+            others = [job for name, job in graph.jobs.items() if name not in names]
+            graph = Graph.of(others, self._outputs)
 
     def _has_cycle(self) -> bool:
         """True if the data flow leads back to an endpoint (A. B. Kahn, 1962).
@@ -113,7 +145,7 @@ class Graph:
         """
         after: dict[Endpoint, list[Endpoint]] = defaultdict(list)
         for job in self.jobs.values():
-            after[source_of(job)] += sinks_of(job)
+            after[source_of(job)] += self._outputs(job)
         for read, all_written in self.matched.items():
             for written in all_written:
                 if written != read:
@@ -140,21 +172,11 @@ class Graph:
         sorter: TopologicalSorter[str | Endpoint | tuple[str, Endpoint]] = TopologicalSorter()
         for name, job in self.jobs.items():
             sorter.add(name, ("read", source_of(job)))
-            for sink in sinks_of(job):
+            for sink in self._outputs(job):
                 sorter.add(sink, name)
         for read, all_written in self.matched.items():
             sorter.add(("read", read), *all_written)
         return sorter
-
-
-def source_of(job: Job) -> Endpoint:
-    """The endpoint that a job reads from."""
-    return Endpoint(job.source_broker, job.source_topic)
-
-
-def sinks_of(job: Job) -> tuple[Endpoint, ...]:
-    """The endpoints that a job writes to; several for a part of a split."""
-    return tuple(Endpoint(job.sink_broker, topic) for topic in written_topics(job))
 
 
 def cycle_fault(names: list[str]) -> Fault:

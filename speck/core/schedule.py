@@ -1,10 +1,10 @@
 """The order of an operation as data: its steps, and the steps that each of them needs.  A pure decision.
 
 Each action has two steps at least.  *Prepare* changes no running job.  *Act* stops and starts copies, after
-all readers of the job's output were prepared, so that nothing is written before the session stands that keeps
-it.  A job that stops, or is to read elsewhere, *drains* its source in between, after its former writers have
-been switched to others and have come up: so the messages written until then are processed, and none is lost.
-Along the graph, each reader waits for its own former writers.
+all readers of the job's output, its results and what it parks, were prepared, so that nothing is written
+before the session stands that keeps it.  A job that stops, or is to read elsewhere, *drains* its source in
+between, after its former writers have been switched to others and have come up: so the messages written until
+then are processed, and none is lost.  Along the graph, each reader waits for its own former writers.
 
 A query with a cut is several jobs, one without is another: those of its new form start once those of the
 former one have stopped, so that both never write its results together.
@@ -22,7 +22,7 @@ from enum import StrEnum
 from graphlib import TopologicalSorter
 from typing import Any
 
-from speck.core.graph import Graph, sinks_of, source_of
+from speck.core.graph import Endpoint, Graph, outputs_of, sinks_of, source_of
 from speck.core.job import Job, is_query_part, query_name
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
 
@@ -95,7 +95,7 @@ def schedule(
             heirs[name].append(heir)
     last = {name: _last_step(action, on_trial) for name, action in actions.items()}
     brokers = {name: _brokers(action, left_behind, reached) for name, action in actions.items()}
-    changed_jobs = Graph.of(each.job for each in actions.values() if not isinstance(each, Stop))
+    changed_jobs = Graph.of(each.job for each in actions.values() if not isinstance(each, Stop)).with_parked
     return (
         *(Step(StepKind.BROKER, address) for address in sorted(set().union(*brokers.values()))),
         *(Step(StepKind.PREPARE, name, _on(StepKind.BROKER, brokers[name])) for name in actions),
@@ -301,16 +301,20 @@ def _former(action: Action) -> Job | None:
 
 
 def _writers(former: Mapping[str, Job], actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
-    graph = Graph.of(former.values())
-    # The running jobs may be of several incomplete revisions; if they form a cycle, there is no order.
-    leaving = {name for name, job in former.items() if _leaves_sink(job, actions[name])}
-    if graph.cycle():
-        leaving = set()
-    return {name: frozenset(graph.writers_of(job)) & leaving for name, job in former.items()}
+    """For each job in its present form, the writers that leave the topic which it reads."""
+    left = {name: _left(job, actions[name]) for name, job in former.items()}
+    graph = Graph.of(former.values(), lambda job: left[job.job_name])
+    if graph.cycle():  # parked messages may be repaired, and written back to where they came from
+        graph = Graph.of(former.values(), lambda job: left[job.job_name].intersection(sinks_of(job)))
+    if graph.cycle():  # the running jobs may be of several incomplete revisions: there is no order
+        return dict.fromkeys(former, frozenset())
+    return {name: frozenset(graph.writers_of(job)) for name, job in former.items()}
 
 
-def _leaves_sink(former: Job, action: Action) -> bool:
-    return isinstance(action, Stop) or not set(sinks_of(former)) <= set(sinks_of(action.job))
+def _left(former: Job, action: Action) -> frozenset[Endpoint]:
+    """The endpoints that a job writes to no more after an action."""
+    kept = () if isinstance(action, Stop) else outputs_of(action.job)
+    return frozenset(outputs_of(former)).difference(kept)
 
 
 # --- queries that get or lose their cut

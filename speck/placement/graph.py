@@ -197,15 +197,15 @@ class _Builder:
         for name, job in draft.jobs.items():
             source = source_of(job)
             matched = graph.matched.get(source)
-            if name in draft.reads:
-                topics = [each.topic for each in matched or ()]
+            if matched and name in draft.reads:
+                topics = [each.topic for each in matched]
                 keys = dict.fromkeys(self._free[topic] for topic in topics)
                 self._inputs[name] = tuple(self._keys[key] for key in keys)
             elif matched:
                 self._inputs[name] = tuple(self._keys[_key(each)] for each in matched)
             else:
                 if _key(source) not in self._keys:
-                    self._add_born(source, graph.readers[source])
+                    self._add_born(source, graph.readers[source], draft.reads.get(name))
                 self._inputs[name] = (self._keys[_key(source)],)
 
     def _add_written(self, written: Endpoint, writers: Sequence[str]) -> None:
@@ -228,19 +228,22 @@ class _Builder:
         keep the filter from taking them in.
         """
         channel, graph = self._draft.channels[name], self._draft.graph
-        topics, homes = channel.topics, self._free_homes(name)
-        read = [graph.matched[source_of(self._draft.jobs[each])] for each in channel.readers]
-        apart = any(len(each) < len(topics) for each in read)
+        topics = [each for each in channel.topics if Endpoint(FREE, each) in graph.writers]
+        homes = self._free_homes(name)
+        read = [graph.matched.get(source_of(self._draft.jobs[each])) for each in channel.readers]
+        apart = any(len(each) < len(topics) for each in read if each)
         if apart and len(homes) > 1:
-            present = self._draft.homes.get(name)
-            homes = (self._cloud() if present is None else self._table.index(present),)
+            homes = (self._former_home(name),)
         for topic in topics:
             self._free[topic] = _channel_key(topic if apart else name)
         for key in dict.fromkeys(self._free[topic] for topic in topics):
             jobs = [each for each in channel.writers if self._free[self._draft.jobs[each].sink_topic] == key]
             self._add(key, homes, jobs)
 
-    def _cloud(self) -> int:
+    def _former_home(self, name: str) -> int:
+        """The present home of a channel; the cloud for one that has none yet."""
+        if (present := self._draft.homes.get(name)) is not None:
+            return self._table.index(present)
         return next(index for index, site in enumerate(self._table.sites) if site.tier is Tier.CLOUD)
 
     def _add(self, key: str, homes: tuple[int, ...], writers: Sequence[str]) -> None:
@@ -248,10 +251,16 @@ class _Builder:
         self._keys[key] = len(self._channels)
         self._channels.append(Channel(name=key, homes=homes, size=size, rate=self._unknown_part(writers)))
 
-    def _add_born(self, source: Endpoint, readers: Sequence[str]) -> None:
+    def _add_born(self, source: Endpoint, readers: Sequence[str], channel: str | None) -> None:
+        """Add a topic to which no job writes results.
+
+        A parking topic is at the present home of its ``channel``, which is chosen for the results alone.
+        """
         rates = [known.value for name in readers if (known := self._rates.of(name)) is not None]
         sizes = [size.value for name in readers if (size := self._profile(name).bytes_in) is not None]
-        homes = (self._broker(source.broker),) if source.broker != FREE else self._all_sites()
+        homes = self._all_sites() if channel is None else (self._former_home(channel),)
+        if source.broker != FREE:
+            homes = (self._broker(source.broker),)
         rate = max(rates, default=RATE)
         key = _key(source)
         self._keys[key] = len(self._channels)

@@ -153,9 +153,10 @@ class _End:
 
 
 def _ends(graph: Graph, edges: Edges) -> Iterator[_End]:
-    written, read = graph.writers, graph.readers
+    flows, read = graph.with_parked, graph.readers
+    written = flows.writers
     if edges.sources is not None:
-        yield _End("sources", "source_topic", edges.sources, graph.sources, "read", read, "written", written)
+        yield _End("sources", "source_topic", edges.sources, flows.sources, "read", read, "written", written)
     if edges.sinks is not None:
         yield _End("sinks", "sink_topic", edges.sinks, graph.sinks, "written", written, "read", read)
 

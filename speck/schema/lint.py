@@ -22,11 +22,12 @@ def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]], edges: Edges | 
     """
     edges = edges or Edges()
     faults: list[Fault] = []
-    brokers_written, brokers_read = _brokers(graph.writers), _brokers(graph.readers)
-    written = Suggestions(dict.fromkeys(each.topic for each in graph.writers))
+    flows = graph.with_parked
+    brokers_written, brokers_read = _brokers(flows.writers), _brokers(graph.readers)
+    written = Suggestions(dict.fromkeys(each.topic for each in flows.writers))
     read = Suggestions(dict.fromkeys(each.topic for each in graph.readers))
     unwritten = _by_topic(
-        _but(graph.sources, edges.is_source), lambda each: _unwritten(each, brokers_written, written)
+        _but(flows.sources, edges.is_source), lambda each: _unwritten(each, brokers_written, written)
     )
     unread = _by_topic(_but(graph.sinks, edges.is_sink), lambda each: _unread(each, brokers_read, read))
     for message, readers in unwritten:

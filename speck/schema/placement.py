@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from speck.core.draft import FREE, Draft
-from speck.core.graph import Endpoint, Graph
+from speck.core.graph import Endpoint, Graph, sinks_of
 from speck.core.inventory import Site
 from speck.core.job import Job
 from speck.core.placement import PlacementOptions
@@ -110,57 +110,67 @@ def _report_mixed_topics(draft: Draft, reports: Mapping[str, FaultReport]) -> No
     jobs = draft.jobs
     # All topics as if at one broker: those of one name, and those that a filter takes in, meet.
     merged = Graph.of(replace(job, source_broker=FREE, sink_broker=FREE) for job in jobs.values())
-    writers = {
-        topic: _Ends.of("sink_topic", {name: jobs[name].sink_broker for name in names})
-        for topic, names in merged.writers.items()
-    }
-    readers = {
-        read: _Ends.of("source_topic", {name: jobs[name].source_broker for name in names})
-        for read, names in merged.readers.items()
-    }
-    nobody = _Ends("source_topic", None, ())
-    met = [(writers[topic], readers[read]) for read in merged.matched for topic in merged.matched[read]]
-    met += [(writers[topic], nobody) for topic in merged.sinks]
-    reported = set[tuple[str, str]]()
+    flows = merged.with_parked
+    written, read = defaultdict[str, list[_End]](list), defaultdict[str, list[_End]](list)
+    for name in merged.jobs:
+        job = jobs[name]
+        read[job.source_topic].append(_End(name, "source_topic", job.source_broker))
+        for sink in sinks_of(job):
+            written[sink.topic].append(_End(name, "sink_topic", sink.broker))
+        if job.park_topic is not None:
+            written[job.park_topic].append(_End(name, "park_topic", job.source_broker))
+    writers = {topic: _Ends.of(ends) for topic, ends in written.items()}
+    readers = {topic: _Ends.of(ends) for topic, ends in read.items()}
+    nobody = _Ends(None, ())
+    met = [(writers[each.topic], readers[end.topic]) for end in flows.matched for each in flows.matched[end]]
+    met += [(writers[each.topic], nobody) for each in merged.sinks]
+    reported = set[_End]()
     for here, there in met:
-        ends = here if here.free is not None else there
-        brokers = here.brokers or there.brokers
-        if ends.free is not None and brokers and (ends.free, ends.field) not in reported:
-            reported.add((ends.free, ends.field))
-            _report_mixed(draft, ends.free, ends.field, brokers, reports)
+        free, brokers = here.free or there.free, here.brokers or there.brokers
+        if free is not None and brokers and free not in reported:
+            reported.add(free)
+            _report_mixed(draft, free, brokers, reports)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
+class _End(NamedTuple):
+    """A job at a topic, by the field that names it."""
+
+    job: str
+    field: str
+    broker: str
+
+
+class _Ends(NamedTuple):
     """The jobs that write to a topic, or read from it: the first without a broker, the brokers of others."""
 
-    field: str
-    free: str | None
+    free: _End | None
     brokers: tuple[str, ...]
 
     @classmethod
-    def of(cls, field: str, brokers: Mapping[str, str]) -> _Ends:
-        free = next((name for name, broker in brokers.items() if broker == FREE), None)
-        return cls(field, free, tuple(sorted(set(brokers.values()) - {FREE})))
+    def of(cls, ends: Sequence[_End]) -> _Ends:
+        free = next((each for each in ends if each.broker == FREE), None)
+        return cls(free, tuple(sorted({each.broker for each in ends} - {FREE})))
 
 
 def _report_mixed(
-    draft: Draft, name: str, field: str, brokers: Sequence[str], reports: Mapping[str, FaultReport]
+    draft: Draft, free: _End, brokers: Sequence[str], reports: Mapping[str, FaultReport]
 ) -> None:
     shown = [draft.home_of(Endpoint(each, "")) or each for each in brokers]
-    if field == "source_topic":
+    if free.field == "source_topic":
         predicate = f"is written at broker {listed(shown)} (expected source_broker: {shown[0]})"
     else:
-        places = listed(shown)
         right = f"expected two names: placed at {shown[0]} they would be one"
-        predicate = f"is a channel here and also at broker {places} ({right})"
-    reports[name].add(field, predicate)
+        if free.field == "park_topic":
+            right = f"expected two names, or source_broker: {shown[0]} for this job"
+        predicate = f"is a channel here and also at broker {listed(shown)} ({right})"
+    reports[free.job].add(free.field, predicate)
 
 
 def _report_unborn_topics(
     draft: Draft, reports: Mapping[str, FaultReport], mixed: Collection[str | None]
 ) -> None:
-    names = Suggestions(draft.topics)
+    written = draft.graph.with_parked.writers
+    names = Suggestions(dict.fromkeys(each.topic for each in written if each.broker == FREE))
     for name, job in draft.jobs.items():
         if job.source_broker != FREE or name in draft.reads or name in mixed:
             continue

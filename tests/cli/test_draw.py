@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -71,6 +72,12 @@ A  sc://A:15002
 D  sc://D:15002
   all           --> sum     --> out   --> (outside)"""
     )
+
+
+def test_what_is_parked_does_not_come_from_outside() -> None:
+    parks = replace(at("A", "clean", "raw", "clean"), park_topic="parked")
+    jobs = [parks, at("A", "repair", "parked", "raw")]
+    assert "\n  parked --> repair --> raw" in draw_text(jobs, INVENTORY)
 
 
 def test_text_of_many_readers_stays_short() -> None:

@@ -122,6 +122,30 @@ def test_a_filter_joins_the_topics_that_it_takes_in() -> None:
     assert found.channels["clean/a"] == Channel("clean/a", ("clean/a", "clean/b"), ("a", "b"), ("all", "one"))
 
 
+PARKS = movable("second", "clean", "out", park_topic="bad")
+REPAIRS = movable("third", "bad", "clean", engine="spark")
+
+
+def test_what_is_parked_is_at_the_home_of_the_source() -> None:
+    found = draft(first(), PARKS, REPAIRS)
+    assert found.channels["clean"] == Channel(
+        "clean", ("bad", "clean"), ("first", "third"), ("second", "third")
+    )
+    assert draft(first(), PARKS).topics == {"clean": "clean", "out": "out"}  # which nobody reads
+    sites = {"first": "A", "second": "D", "third": "B"}
+    for home in "AB":  # and after a move
+        jobs = found.settled(sites, {"clean": home, "out": "D"}).jobs
+        assert jobs["third"].source_broker == jobs["second"].source_broker == f"tcp://{home.lower()}:1883"
+        again = draft(first(), PARKS, REPAIRS, running=jobs.values())
+        assert again.homes == {"clean": home, "out": "D"}
+
+
+def test_what_is_parked_by_jobs_without_a_writer_has_no_home() -> None:
+    parks = movable("fourth", "gone", "more", park_topic="bad")
+    found = draft(parks, replace(REPAIRS, park_topic="worse"), movable("last", "worse", "end"))
+    assert (found.reads, set(found.channels)) == ({}, {"clean", "end", "more"})
+
+
 LEVELS = some.lists(some.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
 FILTERS = some.lists(some.sampled_from("abc+"), min_size=1, max_size=3).map("/".join) | LEVELS.map(
     "{}/#".format
@@ -228,6 +252,12 @@ def placements(draw: some.DrawFn) -> tuple[list[Job], Mapping[str, str], Mapping
             given["sink_broker"] = "tcp://d:1883"
         sites[f"j{number}"] = draw(some.sampled_from(ENGINES[engine]))
         jobs.append(movable(f"j{number}", taken.sink_topic, f"t/{number}", engine=engine, **given))
+    if draw(some.booleans()):
+        taken = jobs[draw(some.integers(0, len(jobs) - 1))]
+        given = {"source_broker": taken.source_broker} if taken.source_broker else {}
+        jobs[jobs.index(taken)] = replace(taken, park_topic="bad")
+        sites["repair"] = draw(some.sampled_from(ENGINES["spark"]))
+        jobs.append(movable("repair", "bad", taken.source_topic + "/again", engine="spark", **given))
     if draw(some.booleans()):
         sites["all"] = "B"
         jobs.append(movable("all", "t/+", "all", engine="spark"))

@@ -50,6 +50,20 @@ def test_a_filter_takes_in_what_it_matches() -> None:
     assert graph.writers_of(jobs[4]) == ()
 
 
+def test_a_parking_topic_is_written_to_beside_the_results() -> None:
+    parks = job("a", "x", "t", sink_broker="tcp://cloud:1883", park_topic="bad/a")
+    jobs = [parks, job("repairs", "bad/+", "x"), job("elsewhere", "bad/a", source_broker="tcp://cloud:1883")]
+    graph = Graph.of(jobs)
+    assert graph.readers_of(parks) == graph.writers_of(jobs[1]) == ()
+    assert graph.cycle() is None
+    flows = graph.with_parked
+    assert flows.readers_of(parks) == flows.writers_of(parks) == ("repairs",)
+    assert flows.writers_of(jobs[1]) == ("a",)
+    assert flows.sources == {Endpoint("tcp://cloud:1883", "bad/a"): ("elsewhere",)}
+    plain = Graph.of(jobs[1:])
+    assert plain.with_parked is plain
+
+
 def test_jobs_come_after_those_that_feed_them() -> None:
     assert Graph.of(reversed(chain("d", "c", "b", "a"))).order() == ["d", "c", "b", "a"]
 

@@ -20,6 +20,12 @@ B1, B2, E2 = "tcp://b1:1883", "tcp://b2:1883", "sc://e2:1"
 A, B, C = chain("a", "b", "c")
 A_ELSEWHERE, B_ELSEWHERE = replace(A, sink_topic="x1"), replace(B, source_topic="x1")
 ALL = frozenset("abc")
+PARKS, READS_PARKED = make_job("a", "t0", "t1", park_topic="bad"), make_job("b", "bad", "repaired")
+REPAIRS = replace(READS_PARKED, sink_topic="t0")
+PARKS_ELSEWHERE, READS_ELSEWHERE = (
+    replace(PARKS, park_topic="x/bad"),
+    replace(READS_PARKED, source_topic="x/bad"),
+)
 
 
 def planned(former: list[Job], desired: list[Job], *dead: str) -> Plan:
@@ -86,6 +92,31 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
         prepare q : broker tcp://b1:1883
         act p : prepare p, prepare q
         act q : prepare p, prepare q
+        """,
+    ),
+    "a new job that parks, and the reader of that": (
+        planned([], [PARKS, READS_PARKED]),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act a : prepare a, prepare b
+        act b : prepare b
+        """,
+    ),
+    "a parking topic gets another name": (
+        planned([PARKS, READS_PARKED], [PARKS_ELSEWHERE, READS_ELSEWHERE]),
+        {},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act a : prepare a, prepare b
+        await_running a : act a
+        drain b : prepare b, await_running a
+        act b : prepare b, drain b
+        await_running b : act b
         """,
     ),
     "a query gets a cut": (
@@ -416,6 +447,14 @@ def test_a_writer_waits_for_a_reader_without_a_session() -> None:
     }
 
 
+def test_a_job_that_parks_waits_for_a_reader_without_a_session() -> None:
+    found = schedule(planned([], [PARKS, REPAIRS]))
+    assert blocked(found, {"b": "is silent"}, frozenset()) == {
+        "b": "is silent",
+        "a": "waits for job 'b', which is silent",
+    }
+
+
 def test_a_new_form_of_a_query_waits_for_the_end_of_the_former_one() -> None:
     found = schedule(planned([WHOLE], PARTS), reached={"q"})
     waits = "waits for job 'q', which is silent"
@@ -497,6 +536,15 @@ REWIRINGS = {
         [A_ELSEWHERE, make_job("w", "elsewhere", "out/w")],
         {"w": {"a"}},
     ),
+    "parking topic": ([PARKS, READS_PARKED], [PARKS_ELSEWHERE, READS_ELSEWHERE], {"b": {"a"}}),
+    "job that parks goes with the reader": ([PARKS, READS_PARKED, C], [C], {"a": set(), "b": {"a"}}),
+    "job parks no more": ([PARKS, READS_PARKED], [replace(PARKS, park_topic=None)], {"b": {"a"}}),
+    "parking topic alone": (
+        [PARKS, B],
+        [PARKS_ELSEWHERE, replace(B, source_topic="other")],
+        {"b": set()},
+    ),
+    "repaired messages go back": ([PARKS, REPAIRS, C], [C], {"a": {"b"}, "b": set()}),
     "what runs forms a cycle": (
         [make_job("p", "t0", "t1"), make_job("q", "t1", "t0")],
         [make_job("p", "x0", "x1"), make_job("q", "x1", "x2")],

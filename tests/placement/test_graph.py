@@ -108,6 +108,21 @@ def test_reader_of_one_topic_of_a_shared_home_gets_its_rate_alone() -> None:
     assert settled.jobs["one"].source_broker == settled.jobs["global"].source_broker == broker_at("D")
 
 
+def test_readers_of_what_is_parked_leave_the_results_their_home() -> None:
+    desired = road_traffic(expects=Expects(rate=100, selectivity=1.0))
+    parks = replace(desired.jobs["local-a"], park_topic="bad")
+    repair = movable("repair", "bad", "clean/a", expects=Expects(rate=2, selectivity=1.0))
+    model = _model(Composition("traffic", {**desired.jobs, "local-a": parks, "repair": repair}))
+    homes = {each.name: each.homes for each in model.problem.channels}
+    assert (homes["free clean/a"], homes[" bad"]) == ((0, 1, 2, 3), (3,))
+    assert (_rates(model)["repair"], _rates(model)["local-a"]) == (2, 102)
+    chosen = model.problem.all_in_cloud
+    settled = model.draft.settled(model.sites(chosen), {**model.homes(chosen), "clean/a": "A"})
+    assert settled.jobs["repair"].source_broker == settled.jobs["local-a"].source_broker == broker_at("A")
+    moved = _model(settled)
+    assert {each.name: each.homes for each in moved.problem.channels}[" bad"] == (0,)
+
+
 def test_jobs_outside_the_inventory_are_at_sites_of_their_own() -> None:
     desired = composition(
         make_job("far", "x", "y", spe_address="http://far:8081", engine="flink"),

@@ -9,8 +9,7 @@ import pytest
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput
 from speck.schema.compositions import Loaded, load_composition
-from testbed.doubles.kinds import double_kinds
-from testbed.doubles.world import World
+from testbed.benches.examples import REGISTRY
 from testbed.servers.rest import yaml_of
 
 JOBS = yaml_of("clean sensors/+ clean", "means clean means", "alarms clean alarms")
@@ -24,8 +23,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def read(root: Path, text: str) -> Loaded:
-    registry = double_kinds(World())
-    return load_composition(text, inventory=Inventory(), registry=registry, root=root, default_name="test")
+    return load_composition(text, inventory=Inventory(), registry=REGISTRY, root=root, default_name="test")
 
 
 def faults(root: Path, text: str) -> list[str]:
@@ -85,6 +83,29 @@ def test_a_topic_at_two_brokers_says_so(root: Path) -> None:
     jobs = jobs.replace("tcp://b2:1883", "tcp://b1:1883", 1)
     found = faults(root, DECLARED + jobs)
     assert any("'clean' is written at tcp://b1:1883 and not at tcp://b2:1883" in each for each in found)
+
+
+PARKING = yaml_of(
+    "clean sensors/+ clean on_error: park; park_topic: parked",
+    "repair parked sensors/repaired",
+    "count clean counts on_error: park; park_topic: parked",
+)
+
+
+def test_a_parking_topic_is_written_here(root: Path) -> None:
+    """Also by several jobs, and a repaired message may go back to where it came from."""
+    text = "sources: {sensors/+: readings}\nsinks: {counts: }\n"
+    assert read(root, text + PARKING).warnings == ()
+    assert not any("'parked'" in str(each) for each in read(root, PARKING).warnings)
+    others = PARKING.replace("source_topic: parked", "source_topic: parkde").replace("repaired", "1")
+    (fault,) = faults(root, text + others)
+    assert "source_topic 'parkde' is written by no job here and not declared (slip for 'parked'?" in fault
+
+
+def test_a_parking_topic_may_be_a_declared_sink(root: Path) -> None:
+    jobs = yaml_of("clean sensors/+ clean on_error: park; park_topic: parked")
+    assert read(root, "sources: {sensors/+: }\nsinks: {clean: , parked: for people}\n" + jobs).warnings == ()
+    assert read(root, "sources: {sensors/+: }\nsinks: {clean: }\n" + jobs).warnings == ()
 
 
 def test_a_second_writer_is_refused_unless_the_topic_is_shared(root: Path) -> None:

@@ -263,6 +263,23 @@ def two(fields: str) -> str:
             "is a channel here and also at broker tcp://far:1883",
         ),
         (
+            two("site: any, source_topic: clean, sink_topic: out, on_error: park, park_topic: bad")
+            + two("site: D, source_topic: bad, sink_topic: repaired").replace("two", "three"),
+            "line 3: job 'two': park_topic 'bad' is a channel here and also at broker D "
+            "(expected two names, or source_broker: D for this job)",
+        ),
+        (
+            two("site: D, source_topic: other, sink_topic: x, on_error: park, park_topic: bad")
+            + two("site: any, source_topic: bad, sink_topic: y").replace("two", "three"),
+            "line 4: job 'three': source_topic 'bad' is written at broker D (expected source_broker: D)",
+        ),
+        (
+            two("site: any, source_topic: clean, sink_topic: out, on_error: park, park_topic: parked")
+            + two("site: any, source_topic: parkde, sink_topic: y").replace("two", "three"),
+            "line 4: job 'three': source_topic 'parkde' is written by no job here (expected source_broker: "
+            "the broker where its data is born; did you mean 'parked'?)",
+        ),
+        (
             two("site: D, source_topic: other, sink_topic: x/1")
             + two("site: any, source_topic: x/+, sink_topic: y").replace("two", "three"),
             "line 4: job 'three': source_topic 'x/+' is written at broker D (expected source_broker: D)",
@@ -275,6 +292,25 @@ def test_a_channel_has_no_name_in_common_with_a_topic_at_an_address(
     found = faults(root, one(f"site: any, {FREE}", more))
     assert len(found) == 1
     assert message in found[0]
+
+
+def test_a_reader_of_what_is_parked_needs_no_broker(root: Path) -> None:
+    parks = two("site: any, source_topic: clean, sink_topic: out, on_error: park, park_topic: bad")
+    reads = two("site: any, source_topic: bad, sink_topic: clean").replace("two", "three")
+    found = read(root, one(f"site: any, {FREE}, on_error: park, park_topic: bad-at-a", parks + reads))
+    assert found.composition.jobs["three"].placed == ("spe_address", "source_broker", "sink_broker")
+    assert not any("'bad'" in str(each) for each in found.warnings)
+
+
+def test_what_nobody_reads_may_be_parked_at_several_brokers(root: Path) -> None:
+    parking = "on_error: park, park_topic: bad"
+    more = two(f"site: any, source_topic: clean, sink_topic: out, {parking}")
+    more += two(f"site: D, source_topic: other, sink_topic: x, {parking}").replace("two", "three")
+    assert set(read(root, one(f"site: any, {FREE}, {parking}", more)).composition.jobs) == {
+        "one",
+        "two",
+        "three",
+    }
 
 
 def jobs(*fields: str) -> str:

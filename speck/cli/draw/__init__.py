@@ -81,7 +81,7 @@ def draw_image(
 
 def _row(graph: Graph, name: str, places: Mapping[str, str]) -> tuple[str, str, str, str]:
     job = graph.jobs[name]
-    outside = "" if graph.writers_of(job) else f"{OUTSIDE} "
+    outside = "" if graph.with_parked.writers_of(job) else f"{OUTSIDE} "
     readers = _others(graph.readers_of(job), name, places) or OUTSIDE
     return (outside + job.source_topic, name, job.sink_topic, readers)
 

@@ -311,7 +311,8 @@ def _paint_edges(axes: Axes, graph: Graph, name: str, layout: Layout) -> None:
     if not graph.writers_of(job):
         start = box.left - text_width(job.source_topic, SMALL) - 0.25
         _paint_topic(axes, job.source_topic, start + 0.1, box.middle)
-        _paint_outside(axes, start, box.middle)
+        if not graph.with_parked.writers_of(job):
+            _paint_outside(axes, start, box.middle)
         paint_path(axes, Curve([(start + 0.05, box.middle), (box.left, box.middle)]))
 
 
