@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -16,7 +16,9 @@ from speck.binder.former import adapting
 from speck.core.code import ReachedCode
 from speck.core.inventory import Inventory
 from speck.core.job import Scalar
+from speck.core.needs import Misfit, Needs
 from speck.core.split.advice import SplitSample
+from speck.core.trigger import REAL_TIME
 
 ENTRY_POINT_GROUP = "speck.binders"
 
@@ -138,6 +140,36 @@ class Registry:
         """True if the engine at an address of the inventory is of this kind."""
         known = ENGINE_OF_SCHEME.get(scheme_of(address), engine) == engine
         return known and self.engine_kind(engine, address) is not None
+
+    def misfit(self, needs: Needs, address: str) -> Misfit | None:
+        """The first reason why an engine that :meth:`runs` a job's kind cannot run the job."""
+        kind = self.engine_kind(needs.engine, address)
+        return None if kind is None else next(self.misfits(needs, kind), None)
+
+    def misfits(self, needs: Needs, kind: EngineKind) -> Iterator[Misfit]:
+        """The fields of a job that do not fit a kind of engine."""
+        for field_name, address in needs.brokers:
+            broker = self.broker_kind(address)
+            if broker is not None and broker.name in kind.lacks_brokers:
+                which = f"a broker of {broker.name}, which {kind.name} does not reach"
+                yield Misfit(field_name, "", f"is {address}, {which} (expected another broker or engine)")
+        unsupported = f"is not supported by the binder of {kind.name!r}"
+        if needs.trigger is not None and kind.engine != "spark":
+            fault = f"does not fit engine {kind.engine!r} (only Spark has micro-batches)"
+            yield Misfit("trigger", repr(needs.trigger), fault)
+        elif needs.trigger == REAL_TIME and not kind.real_time:
+            right = "expected an interval, or an engine on Spark Connect"
+            yield Misfit("trigger", repr(needs.trigger), f"{unsupported} ({right})")
+        if needs.output_mode is not None and kind.engine != "spark":
+            fault = f"does not fit engine {kind.engine!r} (only Spark has output modes)"
+            yield Misfit("output_mode", repr(needs.output_mode), fault)
+        elif needs.output_mode is not None and not kind.output_modes:
+            yield Misfit("output_mode", repr(needs.output_mode), f"{unsupported} (expected none)")
+        if needs.on_error not in kind.on_error:
+            right = " or ".join(kind.on_error)
+            yield Misfit("on_error", repr(needs.on_error), f"{unsupported} (expected {right})")
+        if needs.retain and not kind.retains:
+            yield Misfit("retain", "true", f"{unsupported} (expected false)")
 
     def broker_kind(self, address: str) -> BrokerKind | None:
         """The kind of broker at this address."""

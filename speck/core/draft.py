@@ -7,19 +7,29 @@ those that one filter takes in share a **channel**, and thereby a home, the site
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from typing import Protocol
 
 from speck.core.graph import Endpoint, Graph, source_of
 from speck.core.inventory import Inventory, choose_site
 from speck.core.job import Composition, Job
+from speck.core.needs import Misfit, Needs, of_each_scheme
 from speck.core.placement import ANY, PlacementOptions
 from speck.errors import Fault, InvalidInput
 
 FREE = ""  # the broker of a free topic
 
-Runs = Callable[[str, str], bool]  # (kind of engine, address): true if the engine there is of this kind
+
+class Engines(Protocol):
+    """The kinds of engines by their addresses: :class:`speck.binder.Registry`."""
+
+    def runs(self, engine: str, address: str) -> bool:
+        """True if the engine at an address is of the kind ``engine``."""
+
+    def misfit(self, needs: Needs, address: str) -> Misfit | None:
+        """The first reason why an engine of the kind that a job needs cannot run it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +76,17 @@ class Draft:
         cls,
         composition: Composition,
         inventory: Inventory,
-        runs: Runs,
+        engines: Engines,
         running: Mapping[str, Job] | None = None,
     ) -> Draft:
         """The draft of a composition, its placed fields empty (fresh from a file) or filled (stored).
 
-        ``runs(engine, address)`` is true for an engine of a kind at an address.  ``running`` are the jobs
-        that run, by name; by default those of the composition itself.
+        ``engines`` are the installed kinds.  ``running`` are the jobs that run, by name; by default those of
+        the composition itself.
         """
         present = composition.jobs if running is None else running
         emptied = {name: _emptied(job) for name, job in composition.jobs.items()}
-        places = _Places(inventory, runs)
+        places = _Places(inventory, engines)
         candidates, refused, sites = {}, list[ExcludedSite](), {}
         for name, job in emptied.items():
             at = places.site_of(present[name]) if name in present else None
@@ -255,10 +265,11 @@ Reasons = tuple[tuple[str, str], ...]  # refused sites, each with the reason
 class _Places:
     """The sites and engines of an inventory, each looked at once for all jobs of a kind."""
 
-    def __init__(self, inventory: Inventory, runs: Runs) -> None:
+    def __init__(self, inventory: Inventory, engines: Engines) -> None:
         self._sites = inventory.sites
-        self._runs = cache(runs)
+        self._runs, self._misfit = cache(engines.runs), cache(engines.misfit)
         self._allowed = cache(self._find_allowed)
+        self._homes = cache(self._find_homes)
         self._sites_of = inventory.sites_by_engine()
 
     def site_of(self, job: Job) -> str | None:
@@ -273,32 +284,46 @@ class _Places:
         if not job.movable:
             own = self.site_of(job)
             return ({own: job.spe_address} if own else {}), ()
-        found, refused = self._allowed(job.sites, job.engine)
+        needs = self._needs(job)
+        found, refused = self._allowed(job.sites, needs)
         if at is None or present is None or at not in found:
             return found, refused
-        if self._runs(job.engine, present.spe_address):
-            found = {**found, at: present.spe_address}  # of several engines there, the one that has it
+        here = present.spe_address
+        if self._runs(job.engine, here) and self._misfit(needs, here) is None:
+            found = {**found, at: here}  # of several engines there, the one that has it
         if job.pin:
             others = tuple((name, f"the job is pinned to {at}") for name in found if name != at)
             return {at: found[at]}, (*refused, *others)
         return found, refused
 
-    def _find_allowed(self, names: tuple[str, ...], engine: str) -> tuple[Mapping[str, str], Reasons]:
+    def _needs(self, job: Job) -> Needs:
+        ends = {"source_broker": job.source_broker, "sink_broker": job.sink_broker}
+        brokers = (
+            (name, each)
+            for name, given in ends.items()
+            for each in ((given,) if given != FREE else self._homes(job.sites))
+        )
+        return Needs(job.engine, tuple(brokers), job.trigger, job.output_mode, job.on_error, job.retain)
+
+    def _find_homes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        sites = [self._sites[each] for each in names if each in self._sites]
+        return of_each_scheme(each.broker_address for each in sites or self._sites.values())
+
+    def _find_allowed(self, names: tuple[str, ...], needs: Needs) -> tuple[Mapping[str, str], Reasons]:
         found, refused = dict[str, str](), list[tuple[str, str]]()
         for name in self._sites if names == (ANY,) else names:
-            engines = self._sites[name].engines if name in self._sites else ()
-            address = next(
-                (each.spe_address for each in engines if self._runs(engine, each.spe_address)), None
-            )
+            if name not in self._sites:
+                refused.append((name, "is not a site of this inventory"))
+                continue
+            addresses = [each.spe_address for each in self._sites[name].engines]
+            of_kind = [each for each in addresses if self._runs(needs.engine, each)]
+            address = next((each for each in of_kind if self._misfit(needs, each) is None), None)
             if address is not None:
                 found[name] = address
+            elif of_kind:
+                refused.append((name, f"cannot run it: {self._misfit(needs, of_kind[0])}"))
             else:
-                reason = (
-                    f"has no engine of kind {engine!r}"
-                    if name in self._sites
-                    else "is not a site of this inventory"
-                )
-                refused.append((name, reason))
+                refused.append((name, f"has no engine of kind {needs.engine!r}"))
         return found, tuple(refused)
 
 

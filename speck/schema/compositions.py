@@ -191,7 +191,7 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
     jobs = {job.job_name: job for each in found for job in each}
     composition = Composition(name, jobs, options, edges.described)
     sources = {job.job_name: entry for each, entry in zip(found, entries, strict=True) for job in each}
-    draft = Draft.of(composition, environment.inventory, environment.registry.runs)
+    draft = Draft.of(composition, environment.inventory, environment.registry)
     faults += _cycles(draft.graph)
     if not faults:  # a job with a fault may be the one that writes a topic
         faults += placement_faults(draft, sources)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from speck.binder import ENGINE_OF_SCHEME, BrokerKind, EngineKind, Registry, sch
 from speck.core.inventory import Inventory, Site
 from speck.core.job import PLACED_FIELDS, POOLED, Job
 from speck.core.names import JOB_NAME
+from speck.core.needs import Needs, of_each_scheme
 from speck.core.placement import ANY, Expects
 from speck.core.start import EARLIEST, LATEST, parse_start, start_millis
 from speck.core.topic import matches
@@ -29,6 +31,7 @@ _RESOLVED = frozenset((*PLACED_FIELDS, "engine", "site", "trigger", "start", "si
 
 NO_PARTITIONS: Mapping[str, int] = MappingProxyType({})  # by topic
 _PLACE = ("site", "spe_address")
+_BROKERS = {"source_broker": ("source_topic", "park_topic"), "sink_broker": ("sink_topic",)}
 _TOPICS = ("source_topic", "sink_topic", "park_topic")
 Steps = tuple[str | int, ...]  # the keys from a job's data to a value
 
@@ -104,10 +107,11 @@ class Resolver:
             resolved["code_hash"] = self.code.check(fields, kind, report)
         trigger = _trigger(fields, kind, report)
         start = _start(fields, resolved, report)
-        _check_output_mode(fields, kind, report)
         _check_on_error(fields, kind, report)
         if kind is not None:
-            self._check_brokers(fields, kind, resolved, report)
+            for each in self._registry.misfits(self._needs(fields, kind.engine, resolved), kind):
+                report.add(each.field, each.predicate, shown=None if each.value else "")
+            self._check_brokers(fields, resolved, report)
         if not report.sound or kind is None:
             return None
         topics = [str(fields[name]) for name in _TOPICS if name in fields]
@@ -125,22 +129,33 @@ class Resolver:
             start=start,
         )
 
+    def _needs(self, fields: Mapping[str, Any], engine: str, resolved: Mapping[str, Any]) -> Needs:
+        """The needs of a job of its engine, which is to reach its brokers, and all that it may get."""
+        brokers = (
+            (name, address) for name in _BROKERS for address in of_each_scheme(self._brokers(name, resolved))
+        )
+        features = {
+            name: fields[name] for name in ("trigger", "output_mode", "on_error", "retain") if name in fields
+        }
+        return Needs(engine, tuple(brokers), **features)
+
     def _check_brokers(
-        self, fields: Mapping[str, Any], kind: EngineKind, resolved: Mapping[str, Any], report: FaultReport
+        self, fields: Mapping[str, Any], resolved: Mapping[str, Any], report: FaultReport
     ) -> None:
-        """Check that a job's engine, topics and features fit its brokers, and all that it may get."""
-        for end, topics in (("source", ("source_topic", "park_topic")), ("sink", ("sink_topic",))):
-            name = f"{end}_broker"
-            for address in (given,) if (given := resolved.get(name)) else self._possible_brokers(resolved):
+        """Check that a job's topics and features fit its brokers, and all that it may get."""
+        for name, topics in _BROKERS.items():
+            for address in self._brokers(name, resolved):
                 broker = self._registry.broker_kind(address)
                 if broker is not None:
                     here = [each for each in topics if fields.get(each) is not None]
-                    _check_broker(fields, kind, broker, address, name, here, report)
+                    _check_broker(fields, broker, address, name, here, report)
                     for topic in here:
                         self._check_partitions(str(fields[topic]), broker, address, topic, report)
 
-    def _possible_brokers(self, resolved: Mapping[str, Any]) -> Iterable[str]:
-        """The brokers of all sites that a job may get."""
+    def _brokers(self, name: str, resolved: Mapping[str, Any]) -> Iterable[str]:
+        """The broker of a job; those of all sites that it may get if SpecK is to choose it."""
+        if given := resolved.get(name):
+            return (given,)
         sites = [self._sites[each] for each in resolved.get("sites") or () if each in self._sites]
         return dict.fromkeys(canonical(each.broker_address) for each in sites or self._sites.values())
 
@@ -166,12 +181,12 @@ class Resolver:
             if name in fields or report.data.get(name) is not None
         ]
         brokers = {
-            name: self._broker(name, fields, None, report) if name in given else ""
-            for name in ("source_broker", "sink_broker")
+            name: self._broker(name, fields, None, report) if name in given else "" for name in _BROKERS
         }
         placed = tuple(name for name in PLACED_FIELDS if name not in given)
-        kind = self._kind_at(engine, sites, report) if report.sound else None
-        return self._checked(fields, kind, report, **brokers, spe_address="", sites=sites, placed=placed)
+        resolved = {**brokers, "spe_address": "", "sites": sites, "placed": placed}
+        kind = self._kind_at(self._needs(fields, engine, resolved), sites, report) if report.sound else None
+        return self._checked(fields, kind, report, **resolved)
 
     def _allowed(self, fields: Mapping[str, Any], report: FaultReport) -> tuple[str, ...]:
         """The names of the sites that a job may run at, or ``any``."""
@@ -196,22 +211,41 @@ class Resolver:
         near = get_close_matches(name, self._sites, n=1)
         return f"did you mean {near[0]!r}?" if near else self.known_sites()
 
-    def _kind_at(self, engine: str, sites: Sequence[str], report: FaultReport) -> EngineKind | None:
-        """The kind of engine at the first of these sites that has one of the name ``engine``."""
-        names = list(self._sites) if tuple(sites) == (ANY,) else sites
-        addresses = [each.spe_address for name in names for each in self._sites[name].engines]
+    def _kind_at(self, needs: Needs, sites: Sequence[str], report: FaultReport) -> EngineKind | None:
+        """The first kind of engine at these sites that fits a job; the first of all if none does.
+
+        Where one does, it adds a fault for each named site that has none.
+        """
+        anywhere = tuple(sites) == (ANY,)
         kinds = (
-            self._registry.engine_kind(engine, each)
-            for each in addresses
-            if self._registry.runs(engine, each)
+            kind for name in (self._sites if anywhere else sites) for kind in self._kinds(needs.engine, name)
         )
-        if (kind := next(kinds, None)) is None:
-            among = "no site of the inventory" if tuple(sites) == (ANY,) else f"none of {listed(sites)}"
+        if (first := next(kinds, None)) is None:
+            among = "no site of the inventory" if anywhere else f"none of {listed(sites)}"
             written = "sites" if report.data.get("sites") is not None else "site"
-            report.add(
-                written, f"fits no engine: {among} has one of kind {engine!r} (expected a site with one)"
-            )
-        return kind
+            right = f"{among} has one of kind {needs.engine!r} (expected a site with one)"
+            report.add(written, f"fits no engine: {right}")
+            return None
+        fitting = (each for each in chain((first,), kinds) if not any(self._registry.misfits(needs, each)))
+        kind = next(fitting, None)
+        if kind is not None and not anywhere:
+            self._check_sites(needs, sites, report)
+        return kind or first
+
+    def _check_sites(self, needs: Needs, sites: Sequence[str], report: FaultReport) -> None:
+        for index, name in enumerate(sites):
+            misfits = [
+                next(self._registry.misfits(needs, kind), None) for kind in self._kinds(needs.engine, name)
+            ]
+            if misfits and None not in misfits:
+                report.add(("sites", index), f"cannot run it: {misfits[0]}")
+
+    def _kinds(self, engine: str, site: str) -> Iterator[EngineKind]:
+        """The kinds of the engines of a site that have the name ``engine``."""
+        for each in self._sites[site].engines:
+            kind = self._registry.engine_kind(engine, each.spe_address)
+            if kind is not None and self._registry.runs(engine, each.spe_address):
+                yield kind
 
     def _site(self, fields: Mapping[str, Any], report: FaultReport) -> Site | None:
         name = fields.get("site")
@@ -397,21 +431,14 @@ def _check_on_error(fields: Mapping[str, Any], kind: EngineKind | None, report: 
         report.add("park_topic", f"does not fit on_error {on_error!r} (expected on_error: park)")
     if topic is not None and matches(str(fields.get("source_topic", "")), topic):
         report.add("park_topic", "is among the topics that the job reads (expected another one)")
-    if kind is None:
-        return
-    if on_error not in kind.on_error:
-        right = " or ".join(kind.on_error)
-        report.add("on_error", f"is not supported by the binder of {kind.name!r} (expected {right})")
-    if fields.get("retain", False) and not kind.retains:
-        report.add("retain", f"is not supported by the binder of {kind.name!r} (expected false)")
-    if on_error != "fail" and kind.engine == "flink" and str(fields.get("job_path", "")).endswith(".py"):
+    on_flink = kind is not None and kind.engine == "flink"
+    if on_error != "fail" and on_flink and str(fields.get("job_path", "")).endswith(".py"):
         why = "which runs its functions on batches of messages, so that the one that fails is not known"
         report.add("on_error", f"does not fit a Python program on Flink, {why} (expected fail)")
 
 
 def _check_broker(
     fields: Mapping[str, Any],
-    kind: EngineKind,
     broker: BrokerKind,
     address: str,
     name: str,
@@ -419,10 +446,6 @@ def _check_broker(
     report: FaultReport,
 ) -> None:
     """Check that the broker at an address, which may be the one called ``name``, fits a job."""
-    if broker.name in kind.lacks_brokers:
-        report.add(
-            name, f"is {address}, a broker of {broker.name}, which {kind.name} does not reach", shown=""
-        )
     for topic in topics:
         fault = broker.topic_fault(str(fields[topic])) if broker.topic_fault is not None else None
         if fault is not None:
@@ -435,15 +458,6 @@ def _check_broker(
     if fields.get("key_split") is not None and not broker.splits:
         right = "expected brokers with MQTT"
         report.add("key_split", f"does not fit broker {address} of {broker.name} ({right})", shown="")
-
-
-def _check_output_mode(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> None:
-    if "output_mode" not in fields or kind is None:
-        return
-    if kind.engine != "spark":
-        report.add("output_mode", f"does not fit engine {kind.engine!r} (only Spark has output modes)")
-    elif not kind.output_modes:
-        report.add("output_mode", f"is not supported by the binder of {kind.name!r} (expected none)")
 
 
 def _start(fields: Mapping[str, Any], resolved: Mapping[str, Any], report: FaultReport) -> str:
@@ -460,20 +474,14 @@ def _start(fields: Mapping[str, Any], resolved: Mapping[str, Any], report: Fault
 
 def _trigger(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> str | None:
     trigger = fields.get("trigger")
-    if trigger is None:
-        return None
-    if kind is not None and kind.engine != "spark":
-        report.add("trigger", f"does not fit engine {kind.engine!r} (only Spark has micro-batches)")
+    if trigger is None or (kind is not None and kind.engine != "spark"):
         return None
     if trigger == REAL_TIME:
-        _check_real_time(fields, kind, report)
+        _check_real_time(fields, report)
     return parse_trigger(trigger)
 
 
-def _check_real_time(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> None:
-    if kind is not None and not kind.real_time:
-        right = "expected an interval, or an engine on Spark Connect"
-        report.add("trigger", f"is not supported by the binder of {kind.name!r} ({right})")
+def _check_real_time(fields: Mapping[str, Any], report: FaultReport) -> None:
     if fields.get("key_split") is not None:
         report.add("trigger", "does not fit a job that is split by keys (expected an interval)")
     if fields.get("output_mode", "update") != "update":

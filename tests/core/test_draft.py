@@ -51,7 +51,7 @@ def first(name: str = "first", sink: str = "clean", *sites: str, **fields: objec
 def draft(*jobs: Job, running: Iterable[Job] | None = None, **options: PlacementOptions) -> Draft:
     composition = Composition("test", {each.job_name: each for each in jobs}, **options)
     present = None if running is None else {each.job_name: each for each in running}
-    return Draft.of(composition, INVENTORY, REGISTRY.runs, present)
+    return Draft.of(composition, INVENTORY, REGISTRY, present)
 
 
 # --- candidates

@@ -24,6 +24,7 @@ from speck.placement.policies import Budget, policy
 from speck.placement.problem import EngineModel, Tier
 from speck.placement.profile import BATCH_OVERHEAD, Inputs, Known, LinkProfile, SiteProfile, Value
 from speck.placement.sites import BANDWIDTH, LATENCY, site_table
+from testbed.benches.examples import REGISTRY
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.placement import (
     Profiler,
@@ -36,15 +37,11 @@ from testbed.benches.placement import (
 )
 
 
-def _runs(engine: str, address: str) -> bool:
-    return engine == "flink"
-
-
 def _model(
     desired: Composition, inputs: Inputs | None = None, known: Inventory | None = None, **around: object
 ) -> Model:
     known, inputs = known or inventory(), inputs or Inputs()
-    draft = Draft.of(desired, known, _runs)
+    draft = Draft.of(desired, known, REGISTRY)
     table = site_table(known, inputs, draft.jobs.values())
     return model_of(draft, Surroundings(table=table, inputs=inputs, **around))  # type: ignore[arg-type]
 

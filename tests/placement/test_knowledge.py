@@ -26,6 +26,7 @@ from speck.placement.graph import Model, Surroundings, model_of
 from speck.placement.problem import Placement
 from speck.placement.profile import Inputs, Known
 from speck.placement.sites import site_table
+from testbed.benches.examples import REGISTRY
 from testbed.benches.placement import Profiler, inventory, road_traffic
 from tests.support.properties import tries
 
@@ -43,7 +44,7 @@ def inputs(**ages: float) -> Inputs:
 def model(found: Inputs) -> Model:
     """Road traffic whose jobs all run in the cloud."""
     known = inventory()
-    draft = Draft.of(road_traffic(), known, lambda engine, address: engine == "flink")
+    draft = Draft.of(road_traffic(), known, REGISTRY)
     table = site_table(known, found, draft.jobs.values())
     return model_of(draft, Surroundings(table=table, inputs=found))
 

@@ -12,7 +12,7 @@ from speck.placement.profile import Inputs
 from speck.placement.sites import site_table
 from speck.schema.inventory import load_inventory
 from speck.schema.inventory_schemas import InventorySchema
-from testbed.benches.examples import job
+from testbed.benches.examples import REGISTRY, job
 
 SITES_YAML = """\
 sites:
@@ -421,7 +421,7 @@ def test_each_job_belongs_to_the_site_that_it_names_of_those_of_its_engine() -> 
         job(name, site=site, spe_address="sc://a:15002", source_broker=f"tcp://{broker}:1883", engine="spark")
         for name, site, broker in (("a", "A", "a"), ("b", "B", "b"), ("reader", None, "b"))
     ]
-    draft = Draft.of(Composition("test", {each.job_name: each for each in jobs}), inventory, lambda *_: True)
+    draft = Draft.of(Composition("test", {each.job_name: each for each in jobs}), inventory, REGISTRY)
     assert {name: list(sites) for name, sites in draft.candidates.items()} == {
         "a": ["A"],
         "b": ["B"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from speck.binder import QueryRunner, Registry, installed
-from speck.core.inventory import Inventory
-from speck.core.job import Job, form_fingerprint
+from speck.core.draft import Draft
+from speck.core.inventory import Engine, Inventory
+from speck.core.job import Composition, Job, form_fingerprint
 from speck.errors import InvalidInput
 from speck.schema.address import BadAddress, canonical
 from speck.schema.compositions import load_composition
@@ -115,6 +117,73 @@ def test_other_addresses_are_refused(address: str, fault: str) -> None:
 def test_what_kafka_cannot_do_is_refused(fields: dict[str, str], fault: str, inventory: Inventory) -> None:
     with pytest.raises(InvalidInput, match=fault):
         jobs(inventory, **fields)
+
+
+def turned(inventory: Inventory) -> Inventory:
+    """The same sites, Spark standalone before Spark Connect."""
+    return replace(inventory, sites=dict(reversed(inventory.sites.items())))
+
+
+ANYWHERE = {"site": "any", "engine": "spark", "source_broker": "A", "sink_broker": "A"}
+NOT_REACHED = "is kafka://k1:9092, a broker of kafka, which spark-standalone does not reach (expected another"
+NO_REAL_TIME = (
+    "trigger 'real-time' is not supported by the binder of 'spark-standalone' (expected an interval"
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"sink_broker": "C"}, f"sink_broker {NOT_REACHED}"),
+        ({"source_broker": "C"}, f"source_broker {NOT_REACHED}"),
+        ({"trigger": "real-time"}, NO_REAL_TIME),
+    ],
+    ids=["sink", "source", "real time"],
+)
+@pytest.mark.parametrize("order", [replace, turned], ids=["connect first", "standalone first"])
+def test_a_movable_job_does_not_come_to_an_engine_that_cannot_run_it(
+    fields: dict[str, str], fault: str, order: Callable[[Inventory], Inventory], inventory: Inventory
+) -> None:
+    sites = order(inventory)
+    draft = Draft.of(Composition("x", jobs(sites, **(ANYWHERE | fields))), sites, installed())
+    assert set(draft.candidates["a"]) == {"B", "C"}
+    reasons = {each.site: each.reason for each in draft.refused}
+    assert reasons["A"] == "has no engine of kind 'spark'"
+    assert reasons["D"].startswith(f"cannot run it: {fault}")
+    named = {**ANYWHERE, **fields, "site": "null"}
+    assert set(jobs(sites, **named, sites="[C, B]")["a"].sites) == {"B", "C"}
+    with pytest.raises(InvalidInput) as raised:
+        jobs(sites, **named, sites="[D, B]")
+    assert [each.message for each in raised.value.faults] == [f"sites.0 'D' {reasons['D']}"]
+    with pytest.raises(InvalidInput) as raised:
+        jobs(sites, **named, sites="[D]")
+    (found,) = raised.value.faults
+    assert found.message.startswith(fault)
+
+
+def test_a_job_that_spark_standalone_can_run_comes_to_it(inventory: Inventory) -> None:
+    for fields in ({}, {"trigger": "2 seconds"}, {"on_error": "skip", "retain": "true"}):
+        draft = Draft.of(Composition("x", jobs(inventory, **(ANYWHERE | fields))), inventory, installed())
+        assert set(draft.candidates["a"]) == {"B", "C", "D"}
+
+
+def test_a_job_gets_the_engine_of_a_site_that_can_run_it(inventory: Inventory) -> None:
+    """Also where it runs at another one there in its present form."""
+    standalone, connect = "spark://127.0.0.1:7077", "sc://127.0.0.1:15004"
+    d = inventory.sites["D"]
+    both = replace(d, engines=(*d.engines, Engine(spe_address=connect)))
+    sites = replace(inventory, sites={**inventory.sites, "D": both})
+    (job,) = jobs(sites, **ANYWHERE).values()
+    running = {"a": replace(job, spe_address=standalone, site="D")}
+    for trigger, address in ((None, standalone), ("real-time", connect)):
+        draft = Draft.of(Composition("x", {"a": replace(job, trigger=trigger)}), sites, installed(), running)
+        assert (draft.candidates["a"]["D"], draft.sites) == (address, {"a": "D"})
+
+
+def test_a_topic_that_may_come_to_kafka_needs_an_engine_that_reaches_it(inventory: Inventory) -> None:
+    free = jobs(inventory, site="any", engine="spark", source_broker="A")
+    draft = Draft.of(Composition("x", free), inventory, installed())
+    assert set(draft.candidates["a"]) == {"B", "C"}
 
 
 PARKING = {"on_error": "park", "park_topic": "parked"}

@@ -469,8 +469,8 @@ def test_the_same_file_again_changes_nothing(root: Path, places: list[str], home
     )
     text = one(f"site: any, {FREE}", second)
     sites = dict(zip(("one", "two"), places, strict=True))
-    draft = Draft.of(read(root, text).composition, INVENTORY, REGISTRY.runs)
+    draft = Draft.of(read(root, text).composition, INVENTORY, REGISTRY)
     stored = draft.settled(sites, {"clean": home})
-    again = Draft.of(read(root, text).composition, INVENTORY, REGISTRY.runs, stored.jobs)
+    again = Draft.of(read(root, text).composition, INVENTORY, REGISTRY, stored.jobs)
     settled = again.settled(again.sites, again.homes)
     assert [changed_fields(stored.jobs[name], settled.jobs[name]) for name in sites] == [(), ()]

@@ -226,7 +226,7 @@ class Placer:
         self, composition: Composition, inputs: Inputs, measured: Inputs, others: Sequence[Job]
     ) -> Model:
         """The model of some jobs with these profiles; ``others`` beside them are load as measured."""
-        draft = Draft.of(composition, self.inventory, self.pool.registry.runs, {})
+        draft = Draft.of(composition, self.inventory, self.pool.registry, {})
         beside = Composition(composition.name, {job.job_name: job for job in others})
         compositions = [*self._other_compositions(composition.name), *([beside] if others else ())]
         jobs = [job for each in (*compositions, composition) for job in each.jobs.values()]
@@ -261,7 +261,7 @@ class Placer:
         here = {name: job for name, job in composition.jobs.items() if job.settled and job.movable}
         running = {**{name: job for name, job in desired.items() if job.settled}, **here}
         draft = _with_former_sources(
-            Draft.of(composition, self.inventory, self.pool.registry.runs, running), running
+            Draft.of(composition, self.inventory, self.pool.registry, running), running
         )
         if faults := list(_homeless(draft)):
             raise InvalidInput(faults, f"composition {composition.name!r}")
@@ -302,7 +302,7 @@ class Placer:
         """The load of the other compositions as they run."""
         total = Load.none(len(table.sites))
         for each in others:
-            draft = Draft.of(each, self.inventory, self.pool.registry.runs)
+            draft = Draft.of(each, self.inventory, self.pool.registry)
             running = frozenset(each.jobs)
             with suppress(InvalidInput):  # of another inventory; it has no place in this one
                 around = Surroundings(table=table, inputs=inputs, running=running, hold=True)
