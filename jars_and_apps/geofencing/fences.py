@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 LARGEST_FENCE = 256 * 1024  # bytes
 LARGEST_ID = 200  # characters
 FARTHEST = 1_000_000.0  # m, of a radius or a margin
+LONGEST = 1e9  # s, of a fence's dwell or confirm
 FUTURE = 60_000  # ms that a position may be ahead of its receipt: clocks differ
 LARGEST_MESSAGE = 200_000  # characters of several lines, far below a broker's limit
 BEFORE_ALL = -62_135_596_800_000  # 0001-01-01T00:00:00Z
@@ -40,6 +41,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"))  # json.dumps would make one 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
 _METRES_A_DEGREE = 111_195.08  # of a great circle of the mean earth, radius 6,371,008.8 m
+_POLYGONS = (-1, 3, 6)  # no geometry, Polygon, MultiPolygon, as of shapely
 _STEEP = 85.0  # degrees of latitude, beyond which a degree of longitude is too short to grow a shape
 _COMPLEX = 50  # vertices, from which a prepared polygon pays for its memory
 _SHOWN = 200  # characters of a rejected line
@@ -153,9 +155,7 @@ def _fence_record(fence: str, feature: Mapping[str, Any], soon: int) -> dict[str
     if feature.get("id") is not None and str(feature["id"]) != fence:
         raise Unfit(f"its id {feature['id']!r:.60} is not that of its topic ({fence!r})")
     record: dict[str, Any] = {"time": iso(instant(properties["time"]) if "time" in properties else soon)}
-    margin, movers = _quantity(properties, "margin", FARTHEST), properties.get("movers")
-    if movers is not None and not (isinstance(movers, list) and all(isinstance(e, str) for e in movers)):
-        raise Unfit(f"movers is {movers!r:.60} (expected a list of ids or patterns such as bus-*)")
+    margin, movers = _quantity(properties, "margin", FARTHEST), _movers(properties)
     geometry = feature.get("geometry")
     shape = None if geometry is None else shape_of(geometry, properties)
     return record | {
@@ -163,9 +163,16 @@ def _fence_record(fence: str, feature: Mapping[str, Any], soon: int) -> dict[str
         "geometry": None if shape is None else shapely.geometry.mapping(shape),
         "grown": shapely.geometry.mapping(grown(shape, margin)) if shape is not None and margin else None,
         "movers": movers,
-        "dwell": _quantity(properties, "dwell", 1e9),
-        "confirm": _quantity(properties, "confirm", 1e9),
+        "dwell": _quantity(properties, "dwell", LONGEST),
+        "confirm": _quantity(properties, "confirm", LONGEST),
     }
+
+
+def _movers(properties: Mapping[str, Any]) -> Sequence[str] | None:
+    movers = properties.get("movers")
+    if movers is not None and not (isinstance(movers, list) and all(isinstance(e, str) for e in movers)):
+        raise Unfit(f"movers is {movers!r:.60} (expected a list of ids or patterns such as bus-*)")
+    return movers
 
 
 def shape_of(geometry: Mapping[str, Any], properties: Mapping[str, Any]) -> Any:
@@ -234,11 +241,27 @@ class Version(NamedTuple):
         try:
             record = json.loads(line)
             time = instant(record["time"])
-            shape, grown = (each and compact(each) for each in (record["geometry"], record["grown"]))
-            quantities = (float(record[name]) for name in ("dwell", "confirm"))
-            return cls(str(record["fence"]), time, time, shape, grown, record["movers"], *quantities)
+            shape, grown = (_polygon(record[name]) for name in ("geometry", "grown"))
+            quantities = (_quantity(record, name, LONGEST, None) for name in ("dwell", "confirm"))
+            fence = str(record["fence"])
+            fence.encode()  # raises for a lone surrogate, which the state of Flink does not hold
+            return cls(fence, time, time, shape, grown, _movers(record), *quantities)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise Unfit(f"it is not a record of admit: {error!r:.60}") from error
+
+
+def _polygon(geometry: object) -> str | None:
+    """The GeoJSON of a polygon in a record; ``None`` if it has none.  Raises :class:`Unfit`."""
+    import shapely
+
+    text = None if geometry is None else compact(geometry)
+    try:
+        kind = shapely.get_type_id(shapely.from_geojson(text))
+    except shapely.GEOSException as error:
+        raise Unfit(f"its geometry is not GeoJSON: {error}"[:_SHOWN]) from error
+    if kind not in _POLYGONS:
+        raise Unfit(f"its geometry is {text:.60} (expected Polygon or MultiPolygon)")
+    return text
 
 
 class Fence(NamedTuple):

@@ -54,17 +54,11 @@ class Located(NamedTuple):
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Self:
         """The position in a line of ``locate``."""
-        time = (datetime.fromisoformat(line["time"]) - _EPOCH) // _MILLI
-        longitude, latitude = map(float, line["position"])
-        within = {fence: (float(dwell), float(confirm)) for fence, (dwell, confirm) in line["in"].items()}
-        return cls(
-            time,
-            str(line["mover"]),
-            (longitude, latitude),
-            str(line["site"]),
-            within,
-            [*map(str, line["near"])],
-        )
+        longitude, latitude = map(_number, line["position"])
+        within = {fence: (_number(dwell), _number(confirm)) for fence, (dwell, confirm) in line["in"].items()}
+        near = [*map(_text, line["near"])]
+        mover, site = _text(line["mover"]), _text(line["site"])
+        return cls(_instant(line["time"]), mover, (longitude, latitude), site, within, near)
 
 
 @dataclass
@@ -198,10 +192,10 @@ class Tracker:
         before, events = dict(self.reached), []
         for text in lines:
             try:
-                line = json.loads(text)
+                line = {**json.loads(text)}  # raises for a value that is not an object
                 if "reached" in line:
-                    time = (datetime.fromisoformat(line["reached"]) - _EPOCH) // _MILLI
-                    self.reached[line["site"]] = max(time, self.reached.get(line["site"], BEFORE_ALL))
+                    time, site = _instant(line["reached"]), _text(line["site"])
+                    self.reached[site] = max(time, self.reached.get(site, BEFORE_ALL))
                 elif "event" in line:
                     events.append(line)
                 elif "question" in line:
@@ -209,7 +203,7 @@ class Tracker:
                 # One before that time is the repetition of a line that has been counted.
                 elif (each := Located.of(line)).time > before.get(each.site, BEFORE_ALL):
                     self.waiting.append(each)
-            except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
                 reason = f"it is neither a line of locate nor a question: {error!r:.100}"
                 events.append({"event": "rejected", "reason": reason, "line": text[:200]})
         return events
@@ -273,9 +267,29 @@ def _in_order(positions: Iterable[Located]) -> list[Located]:
 
 def _checked(question: Event) -> Event:
     kinds = [kind for kind in ("mover", "fence", "all") if kind in question]
-    if not isinstance(question["question"], str) or len(kinds) != 1:
-        raise ValueError("a question has a name, and one of mover, fence and all")
+    if len(kinds) != 1:
+        raise ValueError("a question has one of mover, fence and all")
+    for name in ("question", "mover", "fence"):
+        _text(question.get(name, ""))
     return question
+
+
+def _instant(text: str) -> int:
+    # The sum raises for a time that is before the year 1, or after 9999, in UTC alone.
+    return (_EPOCH + (datetime.fromisoformat(text) - _EPOCH) - _EPOCH) // _MILLI
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
+        raise ValueError(f"{value!r:.60} is not a number")
+    return float(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.60} is not text")
+    value.encode()  # raises for a lone surrogate, which the state of Flink does not hold
+    return value
 
 
 def _row(mover: Mover) -> list[Any]:
@@ -403,7 +417,8 @@ def _names(sites: str) -> list[str]:
 
 def spread_on_flink(texts: DataStream) -> DataStream:
     """The job :func:`spread` in PyFlink."""
-    return texts.filter(lambda text: "rejected" not in json.loads(text)).name("filter: spread")
+    # As `admit` writes it: a text that is not JSON is passed on, for `locate` to reject.
+    return texts.filter(lambda text: not text.startswith('{"rejected":')).name("filter: spread")
 
 
 def track_on_flink(texts: DataStream, sites: str, forget: float = 3600.0) -> DataStream:

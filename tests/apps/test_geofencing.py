@@ -404,6 +404,31 @@ def test_another_version_of_the_same_time_is_rejected(newest: int) -> None:
     assert events[0]["reason"] == f"another version of fence 'f' has the time {iso(40)}"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"geometry": 5},
+        {"geometry": point(0, 0)},
+        {"geometry": polygon([[0, 0], [1, 0], [1, math.inf], [0, 0]])},
+        {"grown": "none"},
+        {"movers": 5},
+        {"movers": [5]},
+        {"dwell": 10**400},
+        {"confirm": math.nan},
+        {"confirm": None},
+        {"fence": "\ud800"},
+    ],
+)
+def test_a_record_that_is_not_of_admit_is_rejected(change: Event) -> None:
+    record = admitted("fences/f", feature(polygon(SQUARE)), RECEIVED, 5000) | change
+    messages = [("geo/fences", compact(record).encode(), RECEIVED), *at(20_000)]
+    _, _, (message, _) = located(Index(), Progress(), messages, "A", 0)
+    rejected, located_ = sorted(map(json.loads, message.split("\n")[1:]), key=lambda each: each["time"])[::-1]
+    assert rejected["event"] == "rejected"
+    assert rejected["reason"].startswith("it is not a record of admit: ")
+    assert (located_["time"], located_["in"]) == (iso(20_000), {})
+
+
 def at(*times: int) -> list[Message]:
     """A message with positions of a mover at some times."""
     lines = [feature(point(0.5, 0.5), "m", time=iso(time)) for time in times]

@@ -127,12 +127,18 @@ def test_a_refused_fence_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"[1]", b"5", b"\xff", b'{"event": "enter"}', b'{"event": "answer"}', b"{}"]
+    "line",
+    [
+        *(b"", b"[1]", b"5", b"\xff", b'{"event": "enter"}', b'{"event": "answer"}', b"{}", b"[" * 100_000),
+        b'{"event": "rejected", "lines": 1e400}',
+        b'{"event": "answer", "question": "q", "shard": 0, "part": 0, "movers": [5]}',
+    ],
 )
 def test_lines_that_are_no_events_are_left_out(line: bytes) -> None:
     world, _ = a_world()
     world.events(line)
     world.record(line)
+    world.comparison(line)
     world.positions("A", line)
     assert items(world, "event") == items(world, "fence") == items(world, "inside") == {}
 

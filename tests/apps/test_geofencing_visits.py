@@ -29,7 +29,7 @@ from jars_and_apps.geofencing.fences import (
     packed,
 )
 from jars_and_apps.geofencing.reference import Reference, differences, points_of
-from jars_and_apps.geofencing.visits import Located, Mover, Tracker, Visit, transitions
+from jars_and_apps.geofencing.visits import Located, Mover, Tracker, Visit, spread_on_flink, transitions
 from jars_and_apps.geofencing.visits import packed as packed_visits
 
 RECEIVED = instant("2026-11-01T00:00:00Z")
@@ -94,6 +94,11 @@ def test_exits_come_before_enters() -> None:
 def line_at(time: int, site: str, within: Mapping[str, Any], position: Sequence[float] = (0, 0)) -> str:
     line = {"time": iso(time), "mover": "m", "position": position, "in": within, "near": [], "site": site}
     return compact(line)
+
+
+def located_line(**fields: object) -> str:
+    """A line of ``locate`` with some fields of other values."""
+    return compact(json.loads(line_at(1, "A", {})) | {"time": "2026-01-01T00:00:00Z"} | fields)
 
 
 def head(time: int, site: str) -> str:
@@ -178,18 +183,59 @@ def test_long_answers_have_several_parts() -> None:
         '{"question": "q"}',
         '{"question": 5, "all": true}',
         '{"question": "q", "mover": "m", "fence": "f"}',
+        '{"question": "q", "fence": ["a", "b"]}',
+        '{"question": "q", "fence": null}',
+        '{"question": "q", "mover": 5}',
+        '{"question": "q", "mover": {"m": "m"}}',
+        '["event", "parts"]',
+        '"event parts"',
+        "null",
         '{"reached": "soon", "site": "A"}',
-        '{"time": "2026-01-01", "mover": "m", "position": [0, 0], "site": "A", "in": {}, "near": []}',
-        '{"time": "2026-01-01T00Z", "mover": "m", "position": [0], "site": "A", "in": {}, "near": []}',
-        '{"time": "2026-01-01T00Z", "mover": "m", "position": [0, 0], "site": "A", "in": [1], "near": []}',
+        '{"reached": "9999-12-31T23:59:59-12:00", "site": "A"}',
+        '{"reached": "2026-01-01T00:00:00Z", "site": ["A"]}',
+        '{"reached": "2026-01-01T00:00:00Z", "site": 5}',
+        located_line(time="2026-01-01"),
+        located_line(time="9999-12-31T23:59:59-12:00"),
+        located_line(time=5),
+        located_line(mover=None),
+        located_line(mover="\ud800"),
+        located_line(site=["A"]),
+        located_line(position=[0]),
+        located_line(position=["0", "0"]),
+        located_line(position="00"),
+        located_line(position=[0, True]),
+        located_line(position=[0, 10**400]),
+        located_line(position=[0, float("nan")]),
+        located_line(position=[float("-inf"), 0]),
+        located_line(position=[0, 0.5]).replace("0.5", "1e400"),
+        located_line(**{"in": [1]}),
+        located_line(**{"in": {"f": [0, 10**400]}}),
+        located_line(**{"in": {"f": [float("nan"), 0]}}),
+        located_line(**{"in": {"f": "00"}}),
+        located_line(near=[5]),
     ],
 )
 def test_other_lines_are_rejected(line: str) -> None:
     tracker = Tracker()
-    (event,) = tracker.step([line], ["A"], 1000)
+    tracker.step([line_at(1, "A", {"f": [0, 0]}), head(5, "A")], ["A"], 10_000)
+    before = tracker.dump()
+    (event,) = tracker.step([line], ["A"], 10_000)
     assert (event["event"], event["line"]) == ("rejected", line[:200])
     assert event["reason"].startswith("it is neither a line of locate nor a question: ")
-    assert tracker == Tracker()
+    assert tracker.dump() == before
+    assert len(asked(tracker, all=True)) == 1
+
+
+def test_fences_are_spread_on_flink_unless_they_were_rejected() -> None:
+    class Texts(list[str]):
+        def filter(self, keep: Any) -> Texts:
+            return Texts(filter(keep, self))
+
+        def name(self, _: str) -> Texts:
+            return self
+
+    records = [compact(admitted("fences/f", value, RECEIVED, 5000)) for value in (b"", b"{}")]
+    assert spread_on_flink(Texts([*records, "no JSON", "5"])) == [records[0], "no JSON", "5"]
 
 
 @pytest.mark.parametrize("pack", [packed, packed_visits])

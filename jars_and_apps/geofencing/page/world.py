@@ -21,6 +21,8 @@ MOST_MOVERS = 20_000  # on the map: more dots than pixels between them
 MOST_EVENTS = 100  # that the page lists
 MOST_ANSWERS = 20
 COMPARED = ("awaited", "missing", "extra", "twice", "wrong")  # events, beside the reference
+# Errors of a message that is none of those that are read here.
+_UNFIT = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 _PACE_OVER = 5.0  # s over which the pace of the times is measured
 _QUICKEST = 1000.0  # times real time: recorded data that is replayed as fast as possible
 
@@ -90,7 +92,7 @@ class World:
         try:
             record = json.loads(payload)
             name = str(record["fence"])
-        except (KeyError, TypeError, ValueError):
+        except _UNFIT:
             return
         with self._changed:
             if "rejected" in record:
@@ -115,14 +117,14 @@ class World:
                 try:
                     event = json.loads(line)
                     self._event(str(event["event"]), event)
-                except (KeyError, TypeError, ValueError):
+                except _UNFIT:
                     self._count("unreadable")
 
     def comparison(self, payload: bytes) -> None:
         """Take a comparison of the program ``compare``."""
         try:
             found = {name: int(json.loads(payload)[name]) for name in COMPARED}
-        except (KeyError, TypeError, ValueError):
+        except _UNFIT:
             return
         with self._changed:
             for name, count in found.items():
