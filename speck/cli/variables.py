@@ -18,7 +18,7 @@ import click
 from speck.cli.options import warn
 from speck.errors import Fault, InvalidInput
 from speck.schema.fault_report import kind_of_value
-from speck.schema.yaml.lines import line_of
+from speck.schema.yaml.lines import line_of, written_in
 from speck.schema.yaml.parser import parse
 from speck.schema.yaml.variables import VARIABLE, invalid_name, names_in, substitute
 
@@ -119,8 +119,10 @@ def _of_yaml(text: str, faults: list[Fault]) -> Iterator[tuple[str, str]]:
         faults.append(Fault(f"is {kind_of_value(document.value)} (expected a mapping of names to values)"))
         return
     for name, value in document.value.items():
-        if isinstance(value, str | int | float):
-            yield name, str(value).lower() if isinstance(value, bool) else str(value)
+        # A variable is text: its value is the written one, not 1122 for 02142.
+        written: object = written_in(document.value).get(name, value)
+        if value is not None and isinstance(written, str | int | float):
+            yield name, str(written).lower() if isinstance(written, bool) else str(written)
         else:
             message = f"{name} is {kind_of_value(value)} (expected text, a number, true or false)"
             faults.append(Fault(message, line=line_of(document.value, name)))

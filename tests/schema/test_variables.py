@@ -173,8 +173,21 @@ def test_the_nearest_value_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        *("02142", "NO", "off", "1.10", "22:30", "0x1F", "1_000", "-0", "1e3", "4.5", "true", "12", ".inf"),
+        *("2026-03-02", "2026-03-02T07:00:00Z", "0o17", "north"),
+    ],
+)
+def test_a_value_of_a_yaml_file_is_its_text(tmp_path: Path, text: str) -> None:
+    (file := tmp_path / "prod.yaml").write_text(f"A: {text}\nB: &same {text}\nC: *same\n")
+    assert read_env(file) == {"A": text, "B": text, "C": text}
+
+
+@pytest.mark.parametrize(
     ("name", "content", "words"),
     [
+        ("a.yaml", "A: ~\n", r"a\.yaml: line 1: A is empty \(expected text, a number"),
         ("a.env", "A=1\nhunter2 and more\n", r"a\.env: line 2: not in the form NAME=VALUE"),
         ("a.env", "A=1\nB\n", r"a\.env: line 2: not in the form NAME=VALUE"),
         ("a.env", "A-B=hunter2\n", r"'A-B' is not the name of a variable"),
