@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from speck.errors import Fault, InvalidInput
+from speck.schema.secret_detection import holds_secret
 from speck.schema.yaml.lines import line_of, written_in
 
 MAX_FAULTS = 1000  # a file of another kind has a fault in each line: the rest is counted
@@ -64,10 +65,12 @@ class FaultReport:
     def add(self, path: str | Sequence[str | int], predicate: str, *, shown: str | None = None) -> None:
         """Add a fault of the value at ``path``: a field, or a field and the keys inside of it.
 
-        The message contains the value, or ``shown`` in its place (empty for a secret).
+        The message contains the value, or ``shown`` in its place (empty for no value); a secret is not shown.
         """
         steps: Sequence[str | int] = (path,) if isinstance(path, str) else path
         value, present, line = _walk(self.data, steps)
+        if shown is None and holds_secret(str(steps[-1]), value):
+            shown = ""
         text = shown if shown is not None else self._shown(steps, value) if present else ""
         words = [".".join(map(named, steps)), text, predicate]
         message = self.subject + " ".join(word for word in words if word)
@@ -178,8 +181,8 @@ class Suggestions:
 
 
 def fault_data(fault: Fault) -> dict[str, Any]:
-    """A fault as plain data."""
-    value = fault.value
+    """A fault as plain data, without a value that is a secret or has one inside."""
+    value = None if holds_secret(fault.field or "", fault.value) else fault.value
     plain = isinstance(value, str | int | bool | None) or (isinstance(value, float) and math.isfinite(value))
     shown = value if plain and len(str(value)) <= MAX_SHOWN else show(value)
     return {

@@ -244,22 +244,22 @@ class Arguments(_FlatMapping):
     _of = "text, numbers, true or false"
 
     def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
+        if (secret := secret_fault(key, value)) is not None:
+            return secret
         if not (key.isascii() and key.isidentifier()) or keyword.iskeyword(key):
             return "has an invalid name (expected letters, digits and '_', and no Python keyword)"
-        return with_quotes(scalar_fault(value), written) or secret_fault(key, value)
+        return with_quotes(scalar_fault(value), written)
 
 
 class Labels(_FlatMapping):
     """Free text by name."""
 
     def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
+        if (secret := secret_fault(key, value)) is not None:
+            return secret
         if not key.strip() or character_fault(key):
             return "has an invalid name (expected text)"
-        return (
-            with_quotes(text_fault(value), written)
-            or character_fault(str(value), "\n\r\t")
-            or secret_fault(key, value)
-        )
+        return with_quotes(text_fault(value), written) or character_fault(str(value), "\n\r\t")
 
 
 class Numbers(_FlatMapping):

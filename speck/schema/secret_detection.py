@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 # Only the last word of a name counts: `token_file` and `tokens_per_second` are no secrets.
 _NAME = re.compile(
@@ -29,9 +30,16 @@ def is_secret(value: object) -> bool:
     return isinstance(value, str) and bool(_PRIVATE_KEY.search(value) or _LOGIN_IN_URL.search(value))
 
 
+def holds_secret(name: str, value: object) -> bool:
+    """True if a value of this name, or a value inside of it, is probably a secret."""
+    if isinstance(value, Mapping) and any(holds_secret(str(key), inner) for key, inner in value.items()):
+        return True
+    if isinstance(value, list) and any(holds_secret("", inner) for inner in value):
+        return True
+    filled = value is not None and not isinstance(value, bool) and value != ""
+    return is_secret(value) or (filled and names_secret(name))
+
+
 def secret_fault(name: str, value: object) -> str | None:
     """The fault of a secret in a composition, as a predicate without the value; ``None`` for no secret."""
-    filled = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
-    if is_secret(value) or (filled and names_secret(name)):
-        return f"{PLAIN_TEXT} ({EXPECTED})"
-    return None
+    return f"{PLAIN_TEXT} ({EXPECTED})" if holds_secret(name, value) else None

@@ -10,7 +10,6 @@ from marshmallow import ValidationError
 from speck.errors import Fault, InvalidInput
 from speck.schema.fault_report import FaultReport, kind_of_value
 from speck.schema.fields import StrictSchema
-from speck.schema.secret_detection import PLAIN_TEXT
 from speck.schema.yaml.lines import line_of
 
 _HIDDEN = frozenset(("engine_login", "broker_login", "job_login", "token", "url"))
@@ -70,8 +69,7 @@ def _record(schema: StrictSchema, path: tuple[Any, ...], predicate: str, report:
                 nested = getattr(field, "inner", field).schema
         report.add_unknown(path, nested.load_fields)
     else:
-        secret = predicate.startswith(PLAIN_TEXT) or not _HIDDEN.isdisjoint(path)
-        report.add(path, predicate, shown="" if secret else None)
+        report.add(path, predicate, shown=None if _HIDDEN.isdisjoint(path) else "")
 
 
 def by_line(faults: Iterable[Fault]) -> list[Fault]:

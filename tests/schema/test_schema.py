@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Job, shown_name
 from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import Loaded, client_id_conflicts, load_composition, load_job, load_jobs
+from speck.schema.fault_report import fault_data
 from speck.schema.inventory_schemas import InventorySchema, SiteSchema
 from speck.schema.schemas import CompositionSchema, JobSchema
 from testbed.benches.examples import MQTT, PIPELINES, REGISTRY, SPARK, job, make_jar, one_site
@@ -372,6 +374,52 @@ def test_the_value_of_an_unknown_field_is_not_repeated(root: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         load(root, FLINK | {"password": "hunter2"})
     assert "hunter2" not in repr(caught.value.faults)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("arguments", {name: "hunter2"}) for name in ("api-key", "access-token", "db.password", "db-pwd")),
+        *(("arguments", {"client-secret": each}) for each in (["hunter2"], {"a": "hunter2"}, 7654321)),
+        ("arguments", {"password": ["hunter2"]}),
+        ("arguments", {"password": date(2024, 1, 31)}),
+        ("arguments", {"db": {"name": "towns", "password": "hunter2"}}),
+        ("arguments", {"db": ["postgresql://me:hunter2@db/towns"]}),
+        ("arguments", {"token": "hunter2\x07"}),
+        ("labels", {"password": 7654321}),
+        ("labels", {"password": ["hunter2"]}),
+        ("labels", {"pass\x07.password": "hunter2"}),
+        ("labels", {"owner": {"password": "hunter2"}}),
+        ("source_topic", {"password": "hunter2"}),
+        ("key_split", {"options": {"api_key": "hunter2"}}),
+    ],
+)
+@pytest.mark.parametrize("base", [FLINK, CLEAN])
+def test_a_secret_is_not_repeated_whatever_else_is_wrong_with_it(
+    root: Path, base: dict[str, Any], field: str, value: Any
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_job(base | {field: value}, inventory=INVENTORY, registry=REGISTRY, root=root)
+    faults = caught.value.faults
+    shown = repr(faults) + json.dumps([fault_data(each) for each in faults]) + str(caught.value)
+    assert not re.search("hunter2|7654321|2024", shown)
+    if field in ("arguments", "labels"):
+        assert all("looks like a secret" in each.message for each in faults)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "top"),
+    [
+        ([[{"password": "hunter2"}]], {}),
+        ([], {"sources": {"in": [{"token": "hunter2"}]}}),
+    ],
+)
+def test_a_secret_in_an_entry_of_another_kind_is_not_repeated(
+    root: Path, jobs: list[Any], top: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load(root, *jobs, **top)
+    assert "hunter2" not in json.dumps([fault_data(each) for each in caught.value.faults]) + str(caught.value)
 
 
 # --- what is wrong with a composition ---------------------------------------------------------------
