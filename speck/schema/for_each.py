@@ -115,20 +115,12 @@ def _job(data: Mapping[str, Any], site: str, texts: _Texts) -> Mapping[str, Any]
     values = {name: change(site) for name, change in _VALUES.items()}
     made = texts.replaced({**data, FOR_EACH: None}, values)
     if isinstance(data, LinedDict):
-        lines, made = data.lines, _lined(data, made)
-        made.lines = {**lines, "site": lines.get("site", lines[FOR_EACH])}
+        made = texts.lined(data, made, values)
+        made.lines = {"site": data.lines[FOR_EACH], **made.lines}
     del made[FOR_EACH]
     if all(data.get(name) is None for name in _PLACES):
         made["site"] = site
     return made  # type: ignore[no-any-return]
-
-
-def _lined(data: LinedDict, values: Mapping[str, Any]) -> LinedDict:
-    made = LinedDict(data.line)
-    made.update(values)
-    made.lines = data.lines
-    made.written = data.written
-    return made
 
 
 # --- the sites
@@ -218,11 +210,22 @@ class _Texts:
             )
         if isinstance(value, dict):
             made = {self.replaced(key, values): self.replaced(each, values) for key, each in value.items()}
-            return _lined(value, made) if isinstance(value, LinedDict) else made
+            return self.lined(value, made, values) if isinstance(value, LinedDict) else made
         if isinstance(value, list):
             items = [self.replaced(each, values) for each in value]
             return _lined_list(value, items) if isinstance(value, LinedList) else items
         return value
+
+    def lined(self, data: LinedDict, made: Mapping[str, Any], values: Mapping[str, str]) -> LinedDict:
+        """A mapping made of ``data`` with its lines and written texts, by the keys as they are now."""
+        found = LinedDict(data.line)
+        found.update(made)
+        found.lines, found.written = data.lines, data.written
+        if found.keys() != data.keys():
+            names = {key: self.replaced(key, values) for key in data}
+            found.lines = {names[key]: line for key, line in data.lines.items()}
+            found.written = {names[key]: text for key, text in data.written.items()}
+        return found
 
     def references(self, value: Any, line: int | None) -> Iterator[tuple[int | None, str]]:
         """Each reference in a value, by its line and name."""

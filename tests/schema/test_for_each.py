@@ -233,6 +233,22 @@ def test_each_fault_has_its_line_and_is_told_once(root: Path, written: str, slip
     assert len(found) == (2 if slip == "source_topics" else 1)
 
 
+def test_a_fault_of_an_argument_with_the_site_in_its_name_has_its_line(root: Path) -> None:
+    arguments = '  arguments:\n    n: 1\n    "limit_${each.site:lower}": 1.10\n'
+    (root / "work.py").write_text(
+        "def work(messages, n, limit_a=0, limit_b=0, limit_d=0):\n    return messages\n"
+    )
+    assert faults(root, ONE + arguments) == [
+        "line 10: job 'clean-a': argument 'limit_a' of 'work' is 1.10, which YAML reads as 1.1 "
+        '(expected "1.10" for the text, or 1.1 for the value)'
+    ]
+    text = ONE + arguments.replace("1.10", "1.5")
+    assert dict(jobs(root, text)["clean-b"].arguments) == {"n": 1, "limit_b": 1.5}
+    wrong = faults(root, ONE + arguments.replace("1.10", "[1]") + '  "${each.site}": 1\n')
+    assert wrong[0].startswith("line 10: job 'clean-a': arguments.limit_a [1] is a list")
+    assert wrong[1].startswith("line 11: job 'clean-a': unknown field 'A'")
+
+
 def test_a_reference_outside_of_a_for_each_is_a_fault(root: Path) -> None:
     text = ONE.replace("  for_each: {site: [A, B, D]}\n", "  site: A\n").replace("-${each.site:lower}", "")
     assert faults(root, text) == [
