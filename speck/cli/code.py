@@ -13,9 +13,13 @@ import click
 
 from speck.cli.terminal import err
 from speck.client import Client, RequestRefused
+from speck.core.inventory import Inventory
 from speck.core.siblings import sibling_import
 from speck.errors import Fault, InvalidInput
-from speck.schema.yaml.parser import parse
+from speck.schema.fault_report import Faults, quoted
+from speck.schema.yaml.documents import read_document
+from speck.schema.yaml.lines import line_of
+from speck.schema.yaml.parser import Document
 
 _MOST_SOURCE = 4 << 20  # bytes; the server refuses a larger Python file
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -89,7 +93,10 @@ def _tree(path: Path) -> ast.Module:
 
 
 def local_code(text: bytes, file: Path, roots: Sequence[Path]) -> LocalCode:
-    """The files that a composition's text names, beside its ``file`` or below one of the ``roots``."""
+    """The files that a composition's text names, beside its ``file`` or below one of the ``roots``.
+
+    Raises :class:`~speck.errors.InvalidInput` for a path that depends on the sites of a label.
+    """
     from speck.store.jobfile import BadFile, content_hash, locate
 
     directories = tuple(dict.fromkeys((file.absolute().parent, *(each.absolute() for each in roots))))
@@ -112,16 +119,51 @@ def _paths(text: bytes) -> list[list[str]]:
     None of a text that cannot be read, which the server refuses.
     """
     try:
-        document = parse(text).value
+        jobs = _jobs(read_document(text))
     except InvalidInput:
         return [[], []]
-    jobs = document.get("jobs") if isinstance(document, dict) else None
+    files = [_files(job) for job, _ in jobs]
+    faults = [
+        _of_label(entry, field)
+        for (_, entry), found in zip(jobs, files, strict=True)
+        for field, path in found.items()
+        if "sites" in (entry.get("for_each") or ()) and path != _files(entry).get(field)
+    ]
+    if faults:
+        raise InvalidInput(faults, "composition")
+    paths = [each for found in files for each in found.items()]
+    policies = dict.fromkeys(path for field, path in paths if field == "key_split")
+    return [[*dict.fromkeys(path for field, path in paths if field != "key_split")], [*policies]]
+
+
+def _jobs(document: Document) -> list[tuple[Any, Any]]:
+    """The data of each job, and that of its entry, from which a ``for_each`` makes several."""
+    jobs = document.value.get("jobs") if isinstance(document.value, dict) else None
     entries = [each for each in jobs if isinstance(each, dict)] if isinstance(jobs, list) else []
-    splits = (each.get("key_split") for each in entries)
-    policies = [each.get("policy") for each in splits if isinstance(each, dict)]
-    codes = [each.get("job_path") for each in entries]
-    if any("sql" in each for each in entries):
+    if not document.may_refer:
+        return [(each, each) for each in entries]
+    from speck.schema.for_each import unfolded
+
+    made = unfolded({"jobs": entries}, Inventory(), Faults(), complete=False)
+    return [(each.data, entries[each.index]) for each in made]
+
+
+def _files(job: Mapping[str, Any]) -> dict[str, str]:
+    """The paths of the files of a job, by field."""
+    split = job.get("key_split")
+    found = {
+        "job_path": job.get("job_path"),
+        "key_split": split.get("policy") if isinstance(split, dict) else None,
+    }
+    if "sql" in job:
         from speck.schema.queries import queries_in
 
-        codes += queries_in(entries)
-    return [[each for each in dict.fromkeys(paths) if isinstance(each, str)] for paths in (codes, policies)]
+        found["sql"] = next(queries_in([job]), None)
+    return {field: path for field, path in found.items() if isinstance(path, str)}
+
+
+def _of_label(entry: Mapping[str, Any], field: str) -> Fault:
+    right = "expected for_each: {site: [NAMES]}, or a path without ${each.site}"
+    path = quoted(_files(entry).get(field, ""))
+    message = f"{field} {path} depends on the sites of a label, which only the server knows ({right})"
+    return Fault(message, job=str(entry.get("job_name")), field=field, line=line_of(entry, field))

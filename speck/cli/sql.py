@@ -16,6 +16,7 @@ from speck.cli.variables import read_composition, values, variables_options
 from speck.errors import Fault, InvalidInput
 
 if TYPE_CHECKING:
+    from speck.schema.queries import BoundQuery
     from speck.sql.bind import Query
     from speck.sql.evaluate import Outcome
 
@@ -50,7 +51,7 @@ def explain_query(
     No server, engine or broker is contacted.
     """
     found = _queries(file, roots, values(env_files, settings, file))
-    chosen = found if name is None else {name: _chosen(found, name)}
+    chosen = _folded(found) if name is None else {name: _chosen(found, name)}
     data = [_data(job, query) for job, query in chosen.items()]
     show_data(data, [line for each in data for line in _lines(each)], as_json)
 
@@ -116,7 +117,7 @@ def try_query(
     raise SystemExit(_DIFFERS if differences else 0)
 
 
-def _queries(file: Path, roots: tuple[Path, ...], variables: Mapping[str, str]) -> dict[str, Query]:
+def _queries(file: Path, roots: tuple[Path, ...], variables: Mapping[str, str]) -> dict[str, BoundQuery]:
     from speck.schema.queries import queries_of
 
     found = queries_of(read_composition(file, variables), (file.absolute().parent, *roots))
@@ -127,12 +128,28 @@ def _queries(file: Path, roots: tuple[Path, ...], variables: Mapping[str, str]) 
     return found
 
 
-def _chosen(found: Mapping[str, Query], name: str | None) -> Query:
-    if name is None and len(found) == 1:
-        return next(iter(found.values()))
+def _folded(found: Mapping[str, BoundQuery]) -> dict[str, Query]:
+    """The queries; those of one ``for_each`` that are alike are one, by its name with ``*``."""
+    groups: dict[str, dict[str, Query]] = {}
+    for name, each in found.items():
+        groups.setdefault(each.entry.template or name, {})[name] = each.query
+    folded: dict[str, Query] = {}
+    for template, queries in groups.items():
+        first, *others = queries.values()
+        alike = others and all(each == first for each in others)
+        folded |= {template: first} if alike else queries
+    return folded
+
+
+def _chosen(found: Mapping[str, BoundQuery], name: str | None) -> Query:
+    folded = _folded(found)
+    if name is None and len(folded) == 1:
+        return next(iter(folded.values()))
     if name is not None and name in found:
-        return found[name]
-    known = ", ".join(found)
+        return found[name].query
+    if name is not None and name in folded:
+        return folded[name]
+    known = ", ".join(folded)
     message = (
         f"--job is missing (expected one of {known})"
         if name is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from speck.cli.variables import read_composition, values, variables_options
 from speck.errors import Fault, InvalidInput
 
 if TYPE_CHECKING:
+    from speck.core.inventory import Inventory
+    from speck.schema.queries import BoundQuery
     from speck.sql.types import Column, Contract
 
 _WIDTHS = {"timestamp": 24, "string": 16, "boolean": 5}  # characters; of any number:
@@ -52,8 +54,9 @@ def tail_query(
     from speck.sql.check import Check
 
     variables = values(env_files, settings, file, inventory)
-    table, brokers = _found(read_composition(file, variables), (file.absolute().parent, *roots), name)
     sites = read_sites(inventory, variables)
+    text = read_composition(file, variables)
+    table, brokers = _found(text, (file.absolute().parent, *roots), sites, name)
     if not at and not brokers:
         right = "expected --at SITE, or an address such as tcp://HOST:1883"
         raise click.UsageError(f"the file does not say at which broker {name!r} is published ({right})")
@@ -69,32 +72,37 @@ def tail_query(
                 return
 
 
-def _found(text: bytes, roots: Sequence[Path], name: str) -> tuple[Contract, Sequence[str]]:
+def _found(text: bytes, roots: Sequence[Path], sites: Inventory, name: str) -> tuple[Contract, Sequence[str]]:
     """The results of a query, or a table, and the sites or addresses where they are published."""
     from speck.schema.queries import queries_of, tables_of
-    from speck.sql.types import Contract, table_name
 
-    queries, tables = queries_of(text, roots), tables_of(text)
+    queries, tables = queries_of(text, roots, sites), tables_of(text)
     if name in queries:
-        job, program = _job(text, name), queries[name].program
-        if not (topic := str(job.get("sink_topic", ""))):
-            message = f"query {name!r} has no results to show (expected a job_name and a sink_topic)"
-            raise InvalidInput([Fault(message)], "name")
-        results = Contract(topic, table_name(topic), program.format, program.output)
-        place = next((job[each] for each in ("sink_broker", "rest", "site") if job.get(each)), None)
-        return results, [str(place)] if place else queries[name].table.sites
+        return _results(name, queries[name])
     if name.lower() in tables:
         return tables[name.lower()], tables[name.lower()].sites
     known = ", ".join(dict.fromkeys([*queries, *tables])) or "none: the file has neither"
     raise InvalidInput([Fault(f"{name!r} is neither a query nor a table (expected one of {known})")], "name")
 
 
-def _job(text: bytes, name: str) -> Mapping[str, Any]:
-    """The data of a job with a query, which has been read before; none of a job without a name."""
-    from speck.schema.yaml.parser import parse
+def _results(name: str, found: BoundQuery) -> tuple[Contract, Sequence[str]]:
+    from speck.schema.for_each import ANY_SITE
+    from speck.sql.types import Contract, table_name
 
-    data: Any = parse(text).value
-    return next((each for each in data["jobs"] if each.get("job_name") == name), {})
+    job, program = found.entry.data, found.query.program
+    topic = str(job.get("sink_topic") or "")
+    if not topic or "job_name" not in job:
+        message = f"query {name!r} has no results to show (expected a job_name and a sink_topic)"
+        raise InvalidInput([Fault(message)], "name")
+    any_site = name == found.entry.template  # of a label that the inventory does not have
+    if any_site and ANY_SITE in topic:
+        right = "expected --inventory FILE with that label, and the name of one of the jobs"
+        raise InvalidInput([Fault(f"query {name!r} runs at the sites of a label ({right})")], "name")
+    results = Contract(topic, table_name(topic), program.format, program.output)
+    place = next((job[each] for each in ("sink_broker", "rest", "site") if job.get(each)), None)
+    if any_site and place == ANY_SITE:
+        return results, []
+    return results, [str(place)] if place else found.query.table.sites
 
 
 class _Rows:

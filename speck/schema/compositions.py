@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +40,9 @@ from speck.schema.validation import (
     require_mapping,
     validate_fields,
 )
+from speck.schema.yaml.documents import read_document
 from speck.schema.yaml.lines import line_of
-from speck.schema.yaml.parser import MAX_BYTES, Document, decode, parse
-from speck.schema.yaml.variables import expand, expand_parsed
+from speck.schema.yaml.parser import MAX_BYTES, Document
 
 if TYPE_CHECKING:
     from speck.sql.bind import Query
@@ -56,18 +56,6 @@ class Loaded:
 
     composition: Composition
     warnings: tuple[Fault, ...] = ()
-
-
-def read_document(text: str | bytes, *, format: str = "yaml", max_bytes: int = MAX_BYTES) -> Document:
-    """Parse a YAML or JSON document (``format``), its variables replaced by their defaults.
-
-    Raises :class:`~speck.errors.InvalidInput`, also for a variable without a default.
-    """
-    decoded = decode(text, max_bytes)
-    if format != "json":
-        return parse(expand(decoded), max_bytes=max_bytes)
-    document = parse(decoded, format=format, max_bytes=max_bytes)
-    return replace(document, value=expand_parsed(document.value))
 
 
 def load_composition(

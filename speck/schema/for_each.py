@@ -8,7 +8,7 @@ stand in a ``for_each`` too.  All that follows sees the jobs that were made, eac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -54,11 +54,18 @@ class Entry:
 
 
 def unfolded(
-    document: Mapping[str, Any], inventory: Inventory, faults: Faults, *, may_refer: bool = True
+    document: Mapping[str, Any],
+    inventory: Inventory,
+    faults: Faults,
+    *,
+    may_refer: bool = True,
+    complete: bool = True,
 ) -> list[Entry]:
     """The jobs of a document, one entry for each; adds the faults of its ``for_each`` blocks.
 
-    ``may_refer`` is false for a document none of whose texts contains ``${``.
+    ``may_refer`` is false for a document none of whose texts contains ``${``.  If the inventory is not
+    ``complete``, names of sites are not looked up, and a label that no site has gives one job, at
+    :data:`ANY_SITE`.
     """
     entries = document["jobs"]
     texts = _Texts(document if may_refer else {})
@@ -66,12 +73,13 @@ def unfolded(
     for index, data in enumerate(entries):
         entry = Entry(data, index, line_of(entries, index))
         if isinstance(data, Mapping) and data.get(FOR_EACH) is not None:
-            made += _jobs(entry, inventory, texts, faults)
+            report = FaultReport(faults, data, job=_name(data, index))
+            made += _jobs(entry, _sites(data, inventory, report, complete), texts, report)
             if len(made) > MAX_JOBS:
                 message = (
                     f"makes more than {MAX_JOBS:,} jobs of the composition (expected fewer sites or jobs)"
                 )
-                FaultReport(faults, data, job=_name(data, index)).add(FOR_EACH, message, shown="")
+                report.add(FOR_EACH, message, shown="")
                 return []
         elif texts.refer:
             faults += _misplaced(data, entry.line, texts)
@@ -89,15 +97,13 @@ def _name(data: Mapping[str, Any], index: int) -> str:
     return name[:SHOWN_LENGTH] if isinstance(name, str) else f"jobs[{index}]"
 
 
-def _jobs(entry: Entry, inventory: Inventory, texts: _Texts, faults: Faults) -> Iterator[Entry]:
+def _jobs(entry: Entry, sites: tuple[str, ...], texts: _Texts, report: FaultReport) -> Iterator[Entry]:
     """An entry for each site; none if the block has a fault."""
-    report = FaultReport(faults, entry.data, job=_name(entry.data, entry.index))
-    sites = _sites(entry.data, inventory, report)
     for line, name in texts.references(entry.data, entry.line):
         if name not in _VALUES:
             near = get_close_matches(name, _VALUES, n=1)
             right = f"did you mean ${{each.{near[0]}}}?" if near else "expected ${each.site}"
-            faults.append(Fault(f"${{each.{name}}} is not known ({right})", report.job, line=line))
+            report.faults.append(Fault(f"${{each.{name}}} is not known ({right})", report.job, line=line))
     written = entry.data.get("job_name")
     if len(sites) > 1 and isinstance(written, str) and not any(texts.references(written, None)):
         report.add(
@@ -126,7 +132,9 @@ def _job(data: Mapping[str, Any], site: str, texts: _Texts) -> Mapping[str, Any]
 # --- the sites
 
 
-def _sites(data: Mapping[str, Any], inventory: Inventory, report: FaultReport) -> tuple[str, ...]:
+def _sites(
+    data: Mapping[str, Any], inventory: Inventory, report: FaultReport, complete: bool
+) -> tuple[str, ...]:
     """The names of the sites of a ``for_each``; none if it has a fault."""
     if not isinstance(data[FOR_EACH], Mapping):
         report.add(FOR_EACH, f"is {kind_of_value(data[FOR_EACH])} ({_FORMS})")
@@ -139,22 +147,25 @@ def _sites(data: Mapping[str, Any], inventory: Inventory, report: FaultReport) -
         has = "has both 'site' and 'sites'" if block else "is empty"
         report.add(FOR_EACH, f"{has} ({_FORMS})", shown="")
         return ()
-    return (
-        _labelled(block["sites"], inventory, report) if "sites" in block else _named(block, inventory, report)
-    )
+    if "sites" in block:
+        return _labelled(block["sites"]["label"], inventory, report, complete)
+    return _named(block["site"], inventory, report, complete)
 
 
-def _named(block: Mapping[str, Any], inventory: Inventory, report: FaultReport) -> tuple[str, ...]:
-    for index, name in enumerate(block["site"]):
-        if name not in inventory.sites:
+def _named(
+    sites: Sequence[str], inventory: Inventory, report: FaultReport, complete: bool
+) -> tuple[str, ...]:
+    for index, name in enumerate(sites):
+        if complete and name not in inventory.sites:
             right = _right(name, inventory.sites, NO_SITES)
             report.add((FOR_EACH, "site", index), f"is not a site of the inventory ({right})")
-    return tuple(block["site"])
+    return tuple(sites)
 
 
-def _labelled(chosen: Mapping[str, str], inventory: Inventory, report: FaultReport) -> tuple[str, ...]:
-    label = chosen["label"]
+def _labelled(label: str, inventory: Inventory, report: FaultReport, complete: bool) -> tuple[str, ...]:
     sites = tuple(name for name, site in inventory.sites.items() if label in site.labels)
+    if not sites and not complete:
+        return (ANY_SITE,)
     if not sites:
         known = {each for site in inventory.sites.values() for each in site.labels}
         right = _right(label, known, "no site has one: expected 'labels: [NAME]' at sites")

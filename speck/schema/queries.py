@@ -7,16 +7,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from speck.core.inventory import Inventory
 from speck.core.topic import matches
 from speck.core.trigger import REAL_TIME
 from speck.errors import Fault, InvalidInput
 from speck.schema.edges import Edges, declared_edges
 from speck.schema.fault_report import FaultReport, Faults, listed
-from speck.schema.for_each import Entry
+from speck.schema.for_each import Entry, once, unfolded
 from speck.schema.schemas import JobSchema, SqlJobSchema
 from speck.schema.validation import by_line, require_mapping
+from speck.schema.yaml.documents import read_document
 from speck.schema.yaml.lines import line_of
-from speck.schema.yaml.parser import parse
+from speck.schema.yaml.parser import Document
 from speck.sql.faults import SqlError, SqlFault
 from speck.sql.types import Contract, table_name
 from speck.store.jobfile import BadFile, locate, open_located
@@ -295,20 +297,30 @@ def queries_in(entries: Iterable[Any]) -> Iterator[str]:
             yield written.strip()
 
 
-def queries_of(text: bytes, roots: Sequence[Path]) -> dict[str, Query]:
-    """The queries of a composition's text by job name, without its sites.
+@dataclass(frozen=True)
+class BoundQuery:
+    """The query of a job, and the job's entry."""
+
+    query: Query
+    entry: Entry
+
+
+def queries_of(
+    text: bytes, roots: Sequence[Path], inventory: Inventory | None = None
+) -> dict[str, BoundQuery]:
+    """The queries of a composition's text by job name; the ``inventory`` may lack sites.
 
     Raises :class:`~speck.errors.InvalidInput` with the faults of ``topics`` and of the queries.
     """
-    data, edges, faults = _read(text)
-    jobs = data.get("jobs")
-    entries = [
-        Entry(each, index, line_of(jobs, index))
-        for index, each in enumerate(jobs if isinstance(jobs, list) else ())
-    ]
+    document, edges, faults = _read(text)
+    data, entries = document.value, list[Entry]()
+    if isinstance(data.get("jobs"), list):
+        sites = inventory or Inventory()
+        entries = unfolded(data, sites, faults, may_refer=document.may_refer, complete=False)
     queries = Queries.of(entries, edges.typed, data, roots, {}, faults)
-    _refuse(faults)
-    return {_name(entries[place]): query for place, query in sorted(queries.bound.items())}
+    _refuse(once(faults, {_name(each): each.template for each in entries if each.template}))
+    found = ((entries[place], query) for place, query in sorted(queries.bound.items()))
+    return {_name(entry): BoundQuery(query, entry) for entry, query in found}
 
 
 def tables_of(text: bytes) -> dict[str, Contract]:
@@ -316,18 +328,18 @@ def tables_of(text: bytes) -> dict[str, Contract]:
 
     Raises :class:`~speck.errors.InvalidInput` with the faults of ``topics``.
     """
-    data, edges, faults = _read(text)
-    found = _tables(edges.typed, data, faults)
+    document, edges, faults = _read(text)
+    found = _tables(edges.typed, document.value, faults)
     _refuse(faults)
     return found
 
 
-def _read(text: bytes) -> tuple[Mapping[str, Any], Edges, Faults]:
-    document = parse(text)
+def _read(text: bytes) -> tuple[Document, Edges, Faults]:
+    document = read_document(text)
     data, faults = require_mapping(document.value, "composition", "jobs"), document.faults
-    return data, declared_edges(data, FaultReport(faults, data)), faults
+    return document, declared_edges(data, FaultReport(faults, data)), faults
 
 
-def _refuse(faults: Faults) -> None:
+def _refuse(faults: Sequence[Fault]) -> None:
     if faults:
         raise InvalidInput(by_line(faults), "composition")

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from speck.cli.code import local_code
-from speck.errors import Rejected, Unreachable
+from speck.errors import InvalidInput, Rejected, Unreachable
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.fixtures.speck_command import Output, Speck
@@ -99,6 +99,46 @@ def test_a_path_below_the_server_s_roots_goes_on_working_and_is_told(
     text = " ".join(done.err.split())
     used = "air.py: the server's own file is used; on this machine it does not exist"
     assert f"{used} (searched in {file.parent} on" in text
+
+
+@pytest.mark.parametrize("path", ["${DIR:-.}/air.py", "${NAME:-air}.py"])
+def test_code_at_a_path_with_the_default_of_a_variable_travels(
+    rest: RestServer, speck: Speck, tmp_path: Path, path: str
+) -> None:
+    file = written(tmp_path / "mine")
+    file.write_text(file.read_text().replace("air.py", path))
+    (rest.root / "air.py").write_text(AIR.replace("30", "50"))  # an older one, which is not to run
+    applied = speck("apply", str(file))
+    assert applied.code == 0 and "the server's own file" not in applied.err
+    assert running(rest) == {"a": AIR.encode(), "b": AIR.encode()}
+    assert speck("place", str(file)).code == speck("plan", str(file)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "files"),
+    [
+        ("job_path", "'jobs/${each.site:lower}.py'", ["jobs/a.py", "jobs/b.py"]),
+        ("sql", "'${each.site:lower}.sql'", ["a.sql", "b.sql"]),
+        ("key_split", "{policy: '${DIR:-trained}/${each.site}.npz'}", ["trained/A.npz", "trained/B.npz"]),
+    ],
+)
+def test_files_of_each_site_are_found_at_named_sites_and_refused_at_those_of_a_label(
+    tmp_path: Path, field: str, value: str, files: list[str]
+) -> None:
+    for each in files:
+        (tmp_path / each).parent.mkdir(exist_ok=True)
+        (tmp_path / each).write_text("x = 1\n")
+    text = f"jobs:\n- job_name: ${{each.site}}\n  for_each: {{site: [A, B]}}\n  {field}: {value}\n"
+    assert [*local_code(text.encode(), tmp_path / "it.yaml", ()).found] == files
+    by_label = text.replace("site: [A, B]", "sites: {label: edge}")
+    with pytest.raises(InvalidInput, match=rf"line 4: job .*: {field} '.*' depends on the sites of a label"):
+        local_code(by_label.encode(), tmp_path / "it.yaml", ())
+
+
+def test_one_file_for_the_sites_of_a_label_travels(tmp_path: Path) -> None:
+    (tmp_path / "air.py").write_text(AIR)
+    text = b"jobs: [{job_name: '${each.site}', for_each: {sites: {label: edge}}, job_path: '${X:-air}.py'}]"
+    assert set(local_code(text, tmp_path / "it.yaml", ()).found) == {"air.py"}
 
 
 def test_two_users_with_one_path_and_different_texts(rest: RestServer, speck: Speck, tmp_path: Path) -> None:
@@ -414,7 +454,7 @@ def test_a_reader_sends_nothing_and_sees_no_code(tmp_path: Path) -> None:
 
 def test_queries_in_files_are_found_as_code_is(tmp_path: Path) -> None:
     (tmp_path / "fast.sql").write_text("SELECT n FROM t")
-    text = b"jobs: [{sql: fast.sql}, {sql: gone.sql}, {sql: SELECT n FROM t}, {job_name: a}]"
+    text = b"jobs: [{sql: '${FORM:-fast}.sql'}, {sql: gone.sql}, {sql: SELECT n FROM t}, {job_name: a}]"
     code = local_code(text, tmp_path / "it.yaml", ())
     assert set(code.found) == {"fast.sql"}
     assert set(code.missing) == {"gone.sql"}

@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,23 @@ from tests.support.docs_blocks import Block, Step, blocks, steps
 SQL_PAGE, TOPICS_PAGE = (blocks(ROOT / "docs" / name) for name in ("sql.md", "topics.md"))
 ADDRESS = "tcp://127.0.0.1:1883"  # of the pages
 PATIENCE = 30.0  # s
+
+SITES = """sites:
+  A: {spe_address: 'sc://a:1', broker_address: 'tcp://a:1883'}
+  B: {spe_address: 'sc://b:1', broker_address: 'tcp://b:1883', labels: [edge]}
+"""
+EACH = """topics:
+  ${SENSORS:-sensors/1/speed}: {as: readings, at: A, schema: {speed: double}}
+jobs:
+- job_name: fast-${each.site:lower}
+  for_each: {site: [A, B]}
+  sql: SELECT speed FROM readings WHERE speed > 50
+  sink_topic: ${OUT:-out}/results/${each.site}
+- job_name: slow-${each.site:lower}
+  for_each: {site: [A, B]}
+  sql: SELECT speed FROM readings WHERE speed < 50
+  sink_topic: ${OUT:-out}/slow
+"""
 
 Run = Callable[..., Output]
 Publish = Callable[[str, list[str]], None]
@@ -196,6 +214,11 @@ def test_a_topic_without_messages_is_named(run: Run, broker: MosquittoServer) ->
         ("sql tail towns.yaml readings", "does not say at which broker 'readings' is published"),
         ("sql tail towns.yaml fast", "--at: 'A' is not a site"),
         ("sql tail nameless.yaml jobs[0]", "query 'jobs[0]' has no results to show"),
+        (
+            "sql tail label.yaml fast-*",
+            "query 'fast-*' runs at the sites of a label (expected --inventory FILE",
+        ),
+        ("sql tail label.yaml slow-*", "does not say at which broker 'slow-*' is published"),
         ("sql tail nameless.yaml nowhere", "query 'nowhere' has no results to show"),
     ],
 )
@@ -203,5 +226,56 @@ def test_what_cannot_be_read_is_named(run: Run, arguments: str, message: str) ->
     Path("plain.yaml").write_text("jobs: []\n")
     jobs = "[{sql: SELECT a FROM t, sink_topic: b}, {job_name: nowhere, sql: SELECT a FROM t}]"
     Path("nameless.yaml").write_text(f"topics: {{t: {{schema: {{a: int}}}}}}\njobs: {jobs}\n")
+    Path("sites.yaml").write_text(SITES)
+    Path("each.yaml").write_text(EACH)
+    Path("label.yaml").write_text(EACH.replace("site: [A, B]", "sites: {label: edge}"))
     found = run(*arguments.split())
     assert found.code == 1 and message in found.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "topic", "brokers"),
+    [
+        ("topics check each.yaml", "sensors/1/speed", ["tcp://a:1883"]),
+        ("topics check each.yaml --set SENSORS=x/+", "x/+", ["tcp://a:1883"]),
+        ("sql tail each.yaml readings", "sensors/1/speed", ["tcp://a:1883"]),
+        ("sql tail each.yaml fast-b", "out/results/B", ["tcp://b:1883"]),
+        ("sql tail each.yaml fast-b --set OUT=x", "x/results/B", ["tcp://b:1883"]),
+        ("sql tail label.yaml fast-b", "out/results/B", ["tcp://b:1883"]),
+        ("sql tail label.yaml slow-b", "out/slow", ["tcp://b:1883"]),
+    ],
+)
+def test_topics_have_the_values_of_variables_and_the_names_of_sites(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: str, topic: str, brokers: list[str]
+) -> None:
+    asked: list[tuple[str, list[str]]] = []
+
+    @contextmanager
+    def subscribed(topic: str, brokers: list[str], _: object) -> Iterator[list[object]]:
+        asked.append((topic, brokers))
+        yield []
+
+    for module in ("topics", "tail"):
+        monkeypatch.setattr(f"speck.cli.{module}.subscribed", subscribed)
+        monkeypatch.setattr(f"speck.cli.{module}.received", lambda *_: iter(()))
+    Path("sites.yaml").write_text(SITES)
+    Path("each.yaml").write_text(EACH)
+    Path("label.yaml").write_text(EACH.replace("site: [A, B]", "sites: {label: edge}"))
+    run(*arguments.split(), "--sites", "sites.yaml")
+    assert asked == [(topic, brokers)]
+
+
+def test_queries_of_several_sites_are_explained_as_one_where_they_are_alike(run: Run) -> None:
+    Path("each.yaml").write_text(EACH)
+    Path("label.yaml").write_text(EACH.replace("site: [A, B]", "sites: {label: edge}"))
+
+    def explained(*arguments: str) -> list[str]:
+        return [each["job"] for each in run("sql", "explain", *arguments, "--json").data]
+
+    assert explained("each.yaml") == explained("label.yaml") == ["fast-*", "slow-*"]
+    assert explained("each.yaml", "--job", "fast-b") == ["fast-b"]
+    Path("rows.json").write_text('{"speed": 60}\n')
+    tried = run("sql", "try", "each.yaml", "--job", "fast-*", "--rows", "rows.json")
+    assert (tried.code, tried.out) == (0, '{"speed":60.0}\n')
+    Path("differ.yaml").write_text(EACH.replace("speed > 50", "speed > 50 AND '${each.site}' = 'A'"))
+    assert explained("differ.yaml") == ["fast-a", "fast-b", "slow-*"]

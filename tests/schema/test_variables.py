@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from speck.cli.variables import read_composition, read_env, values
 from speck.client import Client
 from speck.errors import InvalidInput
-from speck.schema.compositions import load_composition, read_document
+from speck.schema.compositions import load_composition
+from speck.schema.yaml.documents import read_document
 from speck.schema.yaml.variables import expand, substitute
 from testbed.benches.examples import REGISTRY
 from testbed.servers.rest import RestServer, yaml_of

@@ -193,7 +193,7 @@ def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_c
     before = cut_composition("columns", "partials")
     after = cut_composition("{offers-s: rows, offers-g: partials}", "partials", on_error="skip")
     last = cut_composition("{offers-s: rows, offers-g: filter}", "columns", on_error="skip")
-    queries = queries_of(before.encode(), ())
+    queries = {name: each.query for name, each in queries_of(before.encode(), ()).items()}
     topic = "cut/bid/x"
     senders = (bench.friend, bench.other)
     sent: list[tuple[str, bytes]] = []

@@ -129,7 +129,7 @@ def test_rows_of_another_table_or_no_file_are_refused(rows: str) -> None:
 def test_the_page_has_the_lines_of_a_plan_with_another_cut() -> None:
     page = (ROOT / "docs" / "sql.md").read_text()
     found = queries_of(next(each for each in files() if "cut" in each.notes["file"]).text.encode(), ())
-    forms = [{"program": input_of(found["q5"].program, cut).to_json()} for cut in ("columns", "filter")]
+    forms = [{"program": input_of(found["q5"].query.program, cut).to_json()} for cut in ("columns", "filter")]
     changes = list(changed_values({"field": "query", "before": forms[0], "after": forms[1]}))
     assert [name for name, _, _ in changes] == ["query.columns", "query.cut", "query.filter"]
     for name, before, after in changes:

@@ -13,7 +13,8 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, SiteQueries
 from speck.core.change import Apply, ApplyJob, DeleteComposition, DeleteJob, Rollback
 from speck.errors import InvalidInput
-from speck.schema.compositions import load_job, read_document
+from speck.schema.compositions import load_job
+from speck.schema.yaml.documents import read_document
 from speck.server.api import exposition, parameters, problems, schemas
 from speck.server.api.changes import begun, load, plan_response, requested, respond, services
 from speck.server.api.live import Live
