@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import requests
+from flask import Response
 from waitress.adjustments import Adjustments
 
 from speck.core.inventory import Inventory
@@ -397,6 +398,48 @@ def test_requests_that_read_leave_room_for_those_that_change_something() -> None
     assert [limit.enter(reads=False) for _ in range(2)] == [True, False]
     limit.leave(reads=True)
     assert [limit.enter(reads=False), limit.enter(reads=True)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "status", "length"),
+    [
+        ("GET", {}, 200, 100_000),
+        ("HEAD", {}, 200, 0),
+        ("GET", {"Range": "bytes=2-70000"}, 206, 69_999),
+        ("GET", {"If-None-Match": "*"}, 304, 0),
+    ],
+)
+def test_a_file_for_an_engine_is_counted_no_longer_than_it_is_sent(
+    rest: RestServer, method: str, headers: dict[str, str], status: int, length: int
+) -> None:
+    for _ in range(3):
+        answer = requests.request(method, _offered(rest, 100_000), headers=headers, timeout=120)
+        assert (answer.status_code, len(answer.content)) == (status, length)
+    eventually(lambda: rest.concurrency_limit.now, lambda now: now == 0)
+
+
+@pytest.mark.parametrize("field", ["", "Range: bytes=1-\r\n"])
+def test_a_client_that_goes_away_amid_a_file_is_counted_no_longer(rest: RestServer, field: str) -> None:
+    path = _offered(rest, 30 << 20).removeprefix(rest.url)  # more than waitress keeps for a slow client
+    with connect(rest) as client:
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{field}\r\n".encode())
+        assert client.recv(12).startswith(b"HTTP/1.1 20")
+    eventually(lambda: rest.concurrency_limit.now, lambda now: now == 0)
+
+
+def _offered(rest: RestServer, size: int) -> str:
+    """The URL of a file for engines."""
+    assert rest.services.files is not None
+    return rest.services.files.offer("job.jar", bytes(size)).url
+
+
+def test_a_request_whose_answer_fails_is_counted_no_longer(rest: RestServer) -> None:
+    def fail(answer: Response) -> Response:
+        raise RuntimeError("no answer")
+
+    rest.app.after_request(fail)
+    assert ask(rest, "GET", "/doctor").status_code == 500
+    eventually(lambda: rest.concurrency_limit.now, lambda now: now == 0)
 
 
 def test_a_connection_without_a_descriptor_stays_in_the_queue_and_is_logged_once(

@@ -8,17 +8,23 @@ nobody has thought of takes no thread of the others.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, request
+from werkzeug.wsgi import ClosingIterator
 
 from speck.server.api import problems
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 MOST = 200  # at once
 MOST_READING = 150  # of those; the rest is for requests that change something
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
+_LEAVE = "speck.concurrency_limit.leave"  # in the environment of a request that is counted: ends that
 # The routes that read memory, or a bounded part of the store, and call no engine or broker.
 _QUICK = frozenset(
     (
@@ -104,15 +110,36 @@ def register(app: Flask) -> None:
         reads = request.method in _READING
         if request.endpoint is None or (reads and request.endpoint in _QUICK):
             return None
-        g.counted = limit.enter(reads=reads)
-        if g.counted:
+        if limit.enter(reads=reads):
+            request.environ[_LEAVE] = partial(limit.leave, reads=reads)
             return None
         most = limit.most_reading if reads else limit.most
         detail = f"{most} requests wait for operations, engines or the disk already (try again)"
         return problems.problem(503, detail, headers={"Retry-After": "5"})
 
-    @app.after_request
-    def leave(response: Response) -> Response:
-        if g.pop("counted", False):
-            response.call_on_close(partial(limit.leave, reads=request.method in _READING))
-        return response
+    app.wsgi_app = _leaving(app.wsgi_app)  # type: ignore[assignment,method-assign]
+
+
+def _leaving(application: WSGIApplication) -> WSGIApplication:
+    """The application, which counts a request until its answer holds no thread, however it ends.
+
+    Werkzeug does not close a response that is a file of the server, so ``call_on_close`` does not serve.
+    """
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            body = application(environ, start_response)
+        except BaseException:
+            _leave(environ)
+            raise
+        is_file = isinstance(body, environ.get("wsgi.file_wrapper", ()))
+        if is_file:  # the server's loop sends and closes it
+            _leave(environ)
+        return body if is_file else ClosingIterator(body, partial(_leave, environ))
+
+    return answer
+
+
+def _leave(environ: WSGIEnvironment) -> None:
+    if (leave := environ.pop(_LEAVE, None)) is not None:
+        leave()
