@@ -94,7 +94,7 @@ class RetainedPlans:
         return retained
 
     def propose(self, change: Apply, wishes: PlacementRequest) -> dict[str, Any]:
-        """Place a composition anew, and keep the result.  Nothing is changed.
+        """Place a composition anew, and keep the result, shown with lines of code.  Nothing is changed.
 
         Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and
         :meth:`~speck.coordinator.changes.Changes.plan`.
@@ -102,22 +102,23 @@ class RetainedPlans:
         composition, notes = self.changes.cuts.chosen(change.composition)
         placed = self.placer.place(composition, wishes)
         change = replace(change, composition=placed.composition, notes=notes, cuts_stay=True)
-        return self._data(self.show(change, Request(base_revision=placed.base_revision), placed))
+        retained = self.show(change, Request(base_revision=placed.base_revision), placed)
+        return self._data(retained, lines=True)
 
     def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:
         """Place what runs of a composition anew.  Raises :class:`~speck.errors.NotFound` besides."""
         deployments = self.changes.deployments
         return self.propose(Apply(deployments.last(deployments.known_head(name))), wishes)
 
-    def placements(self) -> list[dict[str, Any]]:
-        """The retained placements, newest first."""
+    def placements(self, *, lines: bool) -> list[dict[str, Any]]:
+        """The retained placements, newest first; with ``lines``, those of code that differ too."""
         with self._lock:
             found = [each for each in self._retained.values() if each.placed is not None]
-        return [self._data(each) for each in reversed(found)]
+        return [self._data(each, lines=lines) for each in reversed(found)]
 
-    def placement(self, identifier: str) -> dict[str, Any]:
-        """One retained placement.  Raises :class:`~speck.errors.NotFound`."""
-        return self._data(self._placement(identifier))
+    def placement(self, identifier: str, *, lines: bool) -> dict[str, Any]:
+        """One of :meth:`placements`.  Raises :class:`~speck.errors.NotFound`."""
+        return self._data(self._placement(identifier), lines=lines)
 
     # --- accepting
 
@@ -216,7 +217,7 @@ class RetainedPlans:
             raise NotFound(f"there is no placement {identifier!r}{nearest(identifier, placements)}")
         return found
 
-    def _data(self, retained: RetainedPlan) -> dict[str, Any]:
+    def _data(self, retained: RetainedPlan, *, lines: bool) -> dict[str, Any]:
         assert retained.placed is not None  # noqa: S101 - it is a placement
         expired = self.steady() > retained.expires
         state = "accepted" if retained.operation else "expired" if expired else "open"
@@ -227,5 +228,5 @@ class RetainedPlans:
             "created": retained.created,
             "until": retained.until,
             "warnings": [fault_data(each) for each in retained.planned.warnings],
-            **proposal_data(retained.placed, retained.planned.plan, self.clock()),
+            **proposal_data(retained.placed, retained.planned.plan, self.clock(), lines=lines),
         }

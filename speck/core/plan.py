@@ -403,9 +403,9 @@ def _undrained_text(session: UndrainedSession) -> str:
 # --- as plain data
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
-    """A plan as plain data."""
-    code = changes_data(plan.code, lines=True)
+def plan_data(plan: Plan, *, lines: bool = False) -> dict[str, Any]:
+    """A plan as plain data; with ``lines``, the lines of code that differ too."""
+    code = changes_data(plan.code, lines=lines)
     return {
         "composition": plan.composition,
         "base_revision": plan.base_revision,

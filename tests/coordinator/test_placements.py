@@ -246,7 +246,7 @@ def test_proposal_expires_and_is_accepted_once(bench: Bench) -> None:
     bench.now += LIFETIME + 1
     with pytest.raises(Expired, match=f"placement '{advice['id']}' has expired"):
         bench.services.retained_plans.accept_placement(advice["id"], Request())
-    assert bench.services.retained_plans.placement(advice["id"])["state"] == "expired"
+    assert bench.services.retained_plans.placement(advice["id"], lines=False)["state"] == "expired"
     fresh = bench.advise()
     bench.accept(fresh)
     with pytest.raises(Conflict, match="was already accepted"):
@@ -476,6 +476,6 @@ def test_hundred_proposals_are_kept(bench: Bench) -> None:
     first = bench.propose(road_traffic(), CLOUD)["id"]
     for _ in range(100):
         bench.propose(road_traffic(), CLOUD)
-    assert len(bench.services.retained_plans.placements()) == 100
+    assert len(bench.services.retained_plans.placements(lines=False)) == 100
     with pytest.raises(NotFound):
-        bench.services.retained_plans.placement(first)
+        bench.services.retained_plans.placement(first, lines=False)

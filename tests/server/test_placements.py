@@ -14,7 +14,7 @@ from speck.coordinator.retained_plans import LIFETIME
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.benches.placement import NOW, ROAD_TRAFFIC, Profiler, inventory, kinds
 from testbed.doubles.world import World
-from testbed.servers.rest import RestServer, rest_server
+from testbed.servers.rest import RestServer, rest_server, yaml_of
 
 TOKENS = Tokens([Owner(role.value, role, digest(role.value.encode())) for role in Role])
 
@@ -70,6 +70,28 @@ def test_reader_sees_proposals_and_accepts_none(bench: Bench) -> None:
     assert refused.status_code == 403
     assert bench.rest.world.changes() == calls
     assert bench.ask("POST", "/jobs/clean-a/pin", "read").status_code == 403
+
+
+def test_lines_of_code_in_proposals_are_for_the_role_write(bench: Bench) -> None:
+    """A reader sees the changed functions, as in the differences between revisions."""
+    text = yaml_of("solo in out")
+    work = bench.rest.root / "work.py"
+    assert bench.ask("POST", "/compositions", name="solo", wait=30, body=text).json()["state"] == "succeeded"
+    work.write_text("def work(messages):\n    secret_line = 7\n    return messages\n")
+    proposed = bench.ask("POST", "/placements", composition="solo", body=text)
+    assert "secret_line" in proposed.text
+    for path in ("/placements", f"/placements/{proposed.json()['id']}"):
+        assert "secret_line" in bench.ask("GET", path).text
+        seen = bench.ask("GET", path, "read").text
+        assert "`work` changed (1 line)" in seen
+        assert "secret_line" not in seen
+    accepted = bench.ask("POST", f"/placements/{proposed.json()['id']}/accept", wait=30).json()
+    assert accepted["state"] == "succeeded"
+    shown = ("diff", "revisions", "revisions/2")
+    paths = (f"/operations/{accepted['id']}", "/jobs/solo", *(f"/compositions/solo/{each}" for each in shown))
+    for path in (*paths, "/operations", "/events", "/jobs", "/compositions", "/placements"):
+        found = bench.ask("GET", path, "read")
+        assert found.ok and "secret_line" not in found.text, path
 
 
 def test_accepted_proposal_is_an_operation(bench: Bench) -> None:

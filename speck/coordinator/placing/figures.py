@@ -18,15 +18,18 @@ from speck.placement.problem import Placement, Problem
 from speck.placement.profile import Known
 
 
-def proposal_data(placed: PlacementResult, plan: Plan, now: float) -> dict[str, Any]:
-    """A placement with its plan, figures, steps and reasons; ``now`` is Unix time, s."""
+def proposal_data(placed: PlacementResult, plan: Plan, now: float, *, lines: bool) -> dict[str, Any]:
+    """A placement with its plan, figures, steps and reasons; ``now`` is Unix time, s.
+
+    With ``lines``, the plan has the lines of code that differ.
+    """
     model, advice = placed.model, placed.advice
     problem = model.problem
     return {
         "composition": placed.composition.name,
         "base_revision": placed.base_revision,
         "policy": placed.policy,
-        "plan": plan_data(plan),
+        "plan": plan_data(plan, lines=lines),
         "jobs": [shown_job(each.job) for each in plan.actions],
         "figures": figure_pair(model, advice),
         "gap": advice.gap,

@@ -116,7 +116,8 @@ def plan_response(planned: PlannedChange, query: dict[str, Any], **more: Any) ->
     if query.get("steps"):
         more["steps"] = schedule_data(schedule_of(services().changes.store, planned))
     plan = planned.plan
-    return current_app.json.response(plan_data(plan) | {"warnings": warnings, "jobs": plan_jobs(plan)} | more)
+    shown = {"warnings": warnings, "jobs": plan_jobs(plan)}
+    return current_app.json.response(plan_data(plan, lines=True) | shown | more)  # for the role write alone
 
 
 def plan_jobs(plan: Plan) -> list[dict[str, Any]]:

@@ -34,6 +34,12 @@ def author(given: str) -> str:
     return owner.name if owner is not None and owner.name else given
 
 
+def may_write() -> bool:
+    """True if the request has the role write, as every request where the server has no tokens."""
+    owner: Owner | None = g.get("owner")
+    return owner is None or owner.role is Role.WRITE
+
+
 def owner_data() -> dict[str, str]:
     """Name and role of the request's owner; without tokens every request has the role write."""
     owner: Owner | None = g.get("owner")

@@ -15,6 +15,7 @@ from speck.server.api.placement.adaptation import AdaptationSchema, AdaptationsS
 from speck.server.api.placement.profiles import LinkSchema, MeasurementSchema, ProfilesSchema
 from speck.server.api.placement.schemas import PolicySchema, ProposalSchema
 from speck.server.api.routes import blueprint, request_body
+from speck.server.middleware.authentication import may_write
 
 __all__ = ["blueprint"]
 
@@ -50,7 +51,7 @@ def _constraint(text: str) -> tuple[str, list[str]]:
 @blueprint.response(200, ProposalSchema(many=True))
 def list_placements() -> Any:
     """The proposed placements of the last while, newest first"""
-    return services().retained_plans.placements()
+    return services().retained_plans.placements(lines=may_write())
 
 
 @blueprint.route("/placements/<identifier>", methods=["GET"])
@@ -58,7 +59,7 @@ def list_placements() -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def show_placement(identifier: str) -> Any:
     """One proposed placement"""
-    return services().retained_plans.placement(identifier)
+    return services().retained_plans.placement(identifier, lines=may_write())
 
 
 @blueprint.route("/placements/<identifier>/accept", methods=["POST"])

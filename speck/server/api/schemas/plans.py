@@ -33,7 +33,7 @@ class PartChangeSchema(Schema):
     lines = fields.Integer(metadata={"description": "the number of lines that differ"})
     diff = fields.List(
         fields.String(),
-        metadata={"description": "as in a unified diff; of plans and code-diff, with the first such job"},
+        metadata={"description": "as in a unified diff, with the first such job; for the role write"},
     )
 
 
