@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection
+from websockets.http11 import Response
+from websockets.typing import StatusLike
 
 from speck.link.admission import AdmissionControl
 
@@ -18,6 +20,7 @@ AGENT = "/agent"
 _OF_AGENT = f"GET {AGENT} ".encode()
 _COUNTED = 10.0  # s: a greeting that takes longer waits for its agent, and holds up no other
 _LONGEST_HEAD = 8192  # bytes of a request; its first line and fields are not checked here
+_END = b"\r\n\r\n"  # of a head
 _LOGGING = 60.0  # s between two log entries about refusals
 
 _log = logging.getLogger(__name__)
@@ -83,8 +86,10 @@ class GatedConnection(ServerConnection):
             super().data_received(data)
         elif self in self._gate.silent:  # the rest of what is refused is not read
             self._head += data
-            if b"\r\n\r\n" in self._head or len(self._head) > _LONGEST_HEAD:
+            if _END in self._head[:_LONGEST_HEAD]:
                 self._begin()
+            elif len(self._head) >= _LONGEST_HEAD:  # one without an end would keep a place
+                self.abort()
 
     def eof_received(self) -> None:
         """See :class:`asyncio.Protocol`."""
@@ -97,6 +102,11 @@ class GatedConnection(ServerConnection):
         self.note_greeted()
         if self._served:
             super().connection_lost(exc)
+
+    def respond(self, status: StatusLike, text: str) -> Response:
+        """See :class:`ServerConnection`: a refusal, after which the client may stay."""
+        self.note_greeted()
+        return super().respond(status, text)
 
     def note_greeted(self) -> None:
         """Give the place to another agent; may be called again."""
@@ -125,6 +135,8 @@ class GatedConnection(ServerConnection):
         self._served = True
         super().connection_made(stream)
         super().data_received(head)
+        if self.request is None:  # malformed, and its client may stay
+            self.note_greeted()
 
     def _leave_gate(self) -> None:
         if self in self._gate.silent:

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 from websockets.datastructures import Headers
@@ -145,13 +145,43 @@ def test_who_has_no_token_keeps_no_place(hub: Hub, url: str) -> None:
         await_that(lambda: places(hub) == 0)
 
 
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (UPGRADE.replace(b"right", b"wrong"), b"HTTP/1.1 401"),
+        (b"GET /agent HTTP/1.1\r\nnot a field\r\n\r\n", b""),
+        (b"GET /agent HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", b"HTTP/1.1 431"),
+    ],
+)
+def test_a_client_without_a_token_keeps_no_place_by_staying(
+    hub: Hub, url: str, request_: bytes, answer: bytes
+) -> None:
+    with closing(stream(url)) as other:
+        other.sendall(request_)
+        assert other.recv(12) == answer
+        with dial(url) as agent:
+            assert "welcome" in greet(agent)
+
+
+def test_a_request_without_an_end_takes_no_place_and_is_cut(hub: Hub, url: str) -> None:
+    head = b"GET /agent HTTP/1.1\r\n" + (b"a: " + b"b" * 1000 + b"\r\n") * 9
+    with closing(stream(url)) as one, closing(stream(url)) as other:
+        for each in (one, other):
+            each.sendall(head)
+        with dial(url) as agent:
+            assert "welcome" in greet(agent)
+        for each in (one, other):
+            with suppress(ConnectionResetError):
+                assert each.recv(1) == b""
+
+
 def test_other_requests_need_no_place(hub: Hub, url: str) -> None:
     hub._gate.control.least = 0
     with pytest.raises(InvalidStatus) as caught:
         dial(url, path="/join")
     assert caught.value.response.status_code == 404
     with closing(stream(url)) as other:
-        other.sendall(b"no request" * 1000)
+        other.sendall(b"no request\r\n\r\n")
         assert not other.recv(100).startswith(b"HTTP/1.1 503")
 
 
