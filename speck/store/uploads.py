@@ -33,7 +33,7 @@ _MOST_PROVEN = 1000  # files whose hashes are remembered
 class Uploads:
     """``directory`` has the uploads, ``accepted`` the code of accepted jobs; ``clock`` gives Unix time, s.
 
-    ``most_bytes`` bounds all uploads together; with 0 none is accepted.
+    ``most_bytes`` bounds the uploads that are not accepted, together; with 0 none is received.
     """
 
     directory: Path
@@ -70,7 +70,7 @@ class Uploads:
                 return there
             if offset != there:
                 raise Conflict(f"artifact {sha256[:12]} has {there} bytes here (expected offset={there})")
-            self._prune(size or 0)
+            self._prune(sha256, max(0, (size or 0) - there))
             try:
                 return self._append(sha256, content, size)
             except OSError as error:
@@ -149,19 +149,26 @@ class Uploads:
         self._proven[path] = now
         return True
 
-    def _prune(self, needed: int) -> None:
-        """Delete what nobody named for long; raises StoreFull if there is no room for so many bytes more."""
+    def _prune(self, sha256: str, needed: int) -> None:
+        """Delete what nobody named for long, except for this content, which is being received.
+
+        Raises :class:`~speck.errors.StoreFull` if there is no room for ``needed`` bytes more of it.
+        """
         now = self.clock()
         for folder in _entries(self.directory):
             # In both directions: the clock may have been set back since.
-            if (found := _stat_of(folder)) is not None and abs(now - found.st_mtime) > LIFETIME:
+            is_old = (found := _stat_of(folder)) is not None and abs(now - found.st_mtime) > LIFETIME
+            if is_old and folder.name != sha256:
                 shutil.rmtree(folder, ignore_errors=True)
-        used = sum(_size(each) for each in _entries(self.directory))
+        used = sum(_size(each) for each in _entries(self.directory) if not self._is_accepted(each.name))
         if used + needed > self.most_bytes:
             raise StoreFull(
                 f"{used:,} bytes of code were sent to this server in the last hour and are not applied "
                 f"(at most {self.most_bytes:,} are kept; try again later)"
             )
+
+    def _is_accepted(self, sha256: str) -> bool:
+        return any(not each.name.startswith(".") for each in _entries(self.accepted / sha256))
 
     def _forget(self, sha256: str) -> None:
         shutil.rmtree(self.directory / sha256, ignore_errors=True)

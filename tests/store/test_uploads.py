@@ -110,6 +110,34 @@ def test_all_together_are_bounded(tmp_path: Path, clock: Clock) -> None:
     uploads.receive(sha256(TWO), io.BytesIO(TWO), 0, len(TWO))
 
 
+def test_a_part_that_is_there_counts_once(tmp_path: Path, clock: Clock) -> None:
+    uploads = Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock, most_bytes=len(ONE) + 5)
+    uploads.receive(sha256(ONE), io.BytesIO(ONE[:30]), 0, len(ONE))
+    uploads.receive(sha256(ONE), io.BytesIO(ONE[30:]), 30, len(ONE))
+    assert uploads.received(sha256(ONE)) == (len(ONE), True)
+
+
+def test_an_upload_goes_on_after_its_hour(uploads: Uploads, clock: Clock) -> None:
+    uploads.receive(sha256(ONE), io.BytesIO(ONE[:10]), 0, len(ONE))
+    clock.now += LIFETIME + 1
+    uploads.receive(sha256(ONE), io.BytesIO(ONE[10:]), 10, len(ONE))
+    assert uploads.find(sha256(ONE), "air.py").read_bytes() == ONE
+
+
+def test_applied_code_takes_no_room(tmp_path: Path, clock: Clock) -> None:
+    """Each plan finds it, which keeps it among the uploads."""
+    uploads = Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock, most_bytes=len(ONE) + 5)
+    artifacts = Artifacts(tmp_path / "artifacts", (), uploads.content)
+    artifacts.keep([make_job("a", job_path="jobs.py", code_hash=send(uploads, ONE))])
+    send(uploads, TWO)
+    clock.now += LIFETIME + 1
+    send(uploads, b"x = 1\n")  # which deletes the first uploads
+    uploads.find(sha256(ONE), "jobs.py")
+    send(uploads, TWO)
+    with pytest.raises(StoreFull, match=f"^{len(TWO) + 6} bytes of code were sent"):
+        uploads.receive(sha256(b"#"), io.BytesIO(b"#"), 0, len(ONE))
+
+
 def test_a_server_may_accept_none(tmp_path: Path, clock: Clock) -> None:
     uploads = Uploads(tmp_path / "uploads", tmp_path / "artifacts", clock, 0)
     with pytest.raises(Conflict, match="accepts no code"):
