@@ -110,15 +110,28 @@ class Client(Transport):
         if known.get("complete") or known.get("accepted") is False:
             return bool(known.get("complete"))
         with path.open("rb") as file:
-            file.seek(int(known.get("received", 0)))
             size = os.fstat(file.fileno()).st_size
             while True:
-                query = {"offset": file.tell(), "size": size}
-                headers = {"Content-Type": "application/octet-stream"}
+                offset = file.seek(int(known.get("received", 0)))
                 part = file.read(_PART)
-                answer = self.ask("PUT", f"/artifacts/{sha256}", query=query, data=part, headers=headers)
-                if answer["complete"] or not part:
-                    return bool(answer["complete"])
+                known = self._send_part(sha256, part, offset, size)
+                if known["complete"] or not part:
+                    return bool(known["complete"])
+
+    def _send_part(self, sha256: str, part: bytes, offset: int, size: int) -> dict[str, Any]:
+        """Send a part of a file of ``size`` bytes; returns what the server has of it then."""
+        query, headers = {"offset": offset, "size": size}, {"Content-Type": "application/octet-stream"}
+        answer: dict[str, Any]
+        try:
+            answer = self.ask("PUT", f"/artifacts/{sha256}", query=query, data=part, headers=headers)
+        except RequestRefused as refusal:
+            if refusal.status != HTTPStatus.CONFLICT:
+                raise
+            # Another client sends the same file, or this part came before, and its answer was lost.
+            answer = {"complete": False, **self._known_artifact(sha256)}
+            if answer.get("received", offset) == offset:
+                raise
+        return answer
 
     def _known_artifact(self, sha256: str) -> dict[str, Any]:
         """The server's answer about a file, which it has or has not."""

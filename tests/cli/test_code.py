@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import requests
 
 from speck.cli.code import local_code
-from speck.errors import InvalidInput, Rejected, Unreachable
+from speck.client import RequestRefused
+from speck.errors import Conflict, InvalidInput, Rejected, Unreachable
 from speck.server.tokens import Owner, Role, Tokens, digest
+from speck.store.uploads import Uploads
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from tests.fixtures.speck_command import Output, Speck
 
@@ -429,6 +434,44 @@ def test_an_artifact_is_asked_for_and_sent_in_parts(rest: RestServer) -> None:
     assert requests.head(url, timeout=30).status_code == 200
     bad = requests.put(f"{rest.url}/artifacts/{'0' * 64}", data=b"x", headers=headers, timeout=30)
     assert bad.status_code == 422
+
+
+def test_a_file_that_two_clients_send_goes_on_where_the_other_one_is(
+    rest: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a part that a client repeats, since its answer was lost."""
+    monkeypatch.setattr("speck.client.client._PART", 100)
+    name, path, client = hashlib.sha256(AIR.encode()).hexdigest(), Path(_file(rest, AIR)), rest.client
+    ask, sent = client.ask, []
+
+    def ask_late(method: str, url: str, **kwargs: Any) -> Any:
+        if not sent:  # the first part of the other one comes before
+            part = {"params": {"size": len(AIR)}, "headers": kwargs["headers"]}
+            assert requests.put(f"{rest.url}{url}", data=AIR[:50], timeout=30, **part).ok
+        sent.append(kwargs["query"]["offset"])
+        return ask(method, url, **kwargs)
+
+    monkeypatch.setattr(client, "ask", ask_late)
+    assert client.send_artifact(name, path)
+    assert sent == [0, 50]
+    assert requests.head(f"{rest.url}/artifacts/{name}", timeout=30).status_code == 200
+
+
+def test_a_file_that_two_clients_send_at_once(rest: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.client.client._PART", 7)
+    name, path = hashlib.sha256(AIR.encode()).hexdigest(), Path(_file(rest, AIR))
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(lambda _: rest.client.send_artifact(name, path), range(4)))
+
+
+def test_a_part_that_is_refused_where_it_follows_is_an_error(
+    rest: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a server that accepts no code any more."""
+    path, client = Path(_file(rest, AIR)), rest.client
+    monkeypatch.setattr(Uploads, "receive", Mock(side_effect=Conflict("no code")))
+    with pytest.raises(RequestRefused, match="no code"):
+        client.send_artifact(hashlib.sha256(AIR.encode()).hexdigest(), path)
 
 
 def _file(rest: RestServer, text: str) -> str:
