@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import logging
 import os
 import ssl
@@ -13,7 +12,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import speck
 from speck.agent.attempt_files import AttemptFiles
@@ -26,6 +24,7 @@ from speck.agent.looks import Looks
 from speck.agent.machine import is_machine, machine_id
 from speck.agent.places import SiteInventory
 from speck.agent.site_file import SiteFile
+from speck.agent.status import read_state, write_state
 from speck.agent.supervisor import Supervisor
 from speck.agent.turns import Turns
 from speck.agent.upgrader import Upgrader
@@ -62,7 +61,7 @@ class Agent:
         """Wire the parts.  Raises :class:`~speck.errors.InvalidInput` for an engine that cannot be used."""
         site, turns = self.described.site, Turns()
         self.machine = self.machine or machine_id()
-        self._state = _read_state(self.directory / "state.json")
+        self._state = read_state(self.directory)
         self.inventory = SiteInventory(site, self.directory)
         self.code = CodeStore(self.directory / "code")
         self.attempts = Attempts(AttemptFiles(self.directory / "attempts"))
@@ -178,10 +177,13 @@ class Agent:
         """The reason why a coordinator of an epoch is refused; empty if it is not.  The highest is stored."""
         known = int(self._state.get("epoch", 0))
         if epoch < known:
-            return f"the server is that of epoch {epoch}, and that of epoch {known} was in contact"
+            return (
+                f"the server is that of epoch {epoch}, and that of epoch {known} was in contact (expected "
+                f"{known} or higher; see docs/agents.md, Two servers)"
+            )
         if epoch > known:
             self._state = self._state | {"epoch": epoch}
-            replace_file(self.directory / "state.json", json.dumps(self._state).encode())
+            write_state(self.directory, self._state)
         return ""
 
     def _note_contact(self, reason: str) -> None:
@@ -209,7 +211,7 @@ class Agent:
                 "epoch": self._state.get("epoch", 0),
             }
             with contextlib.suppress(OSError):  # it is for display, and for a copied disk
-                replace_file(self.directory / "state.json", json.dumps(self._state).encode())
+                write_state(self.directory, self._state)
 
 
 def kind_of(registry: Registry, address: str) -> EngineKind:
@@ -231,14 +233,6 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _read_state(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _context(described: SiteFile) -> ssl.SSLContext | None:

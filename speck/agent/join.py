@@ -19,6 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 import speck
 from speck.agent.machine import machine_id
 from speck.agent.site_file import NAME, SiteFile, known_upgrade, read_site_file, write_site_file
+from speck.agent.status import forget_epoch
 from speck.core.durable_files import replace_file
 from speck.core.inventory import Secret, Site, is_loopback
 from speck.errors import Fault, InvalidInput
@@ -95,6 +96,7 @@ def join(
         upgrade=known_upgrade(directory),
     )
     write_site_file(directory, described)
+    forget_epoch(directory)  # of a server that was lost
     return described
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from speck.agent.attempt_files import AttemptFiles
+from speck.agent.attempt_files import AttemptFiles, replace_file
 from speck.agent.site_file import read_site_file
+
+_STATE = "state.json"
 
 
 def status(directory: Path) -> dict[str, Any]:
@@ -34,13 +37,29 @@ def status(directory: Path) -> dict[str, Any]:
 
 def contact(directory: Path) -> dict[str, Any]:
     """The agent's last note of its contact: ``connected``, ``since`` (Unix time, s), ``reason``."""
-    try:
-        found = json.loads((directory / "state.json").read_bytes())
-    except (OSError, ValueError):
-        found = {}
-    known = found if isinstance(found, dict) else {}
+    known = read_state(directory)
     return {
         "connected": bool(known.get("connected", False)),
         "since": known.get("since"),
         "reason": str(known.get("reason", "the agent has not been started")),
     }
+
+
+def read_state(directory: Path) -> dict[str, Any]:
+    """The agent's own note of its contact, and of the highest epoch; empty without one."""
+    try:
+        found = json.loads((directory / _STATE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_state(directory: Path, state: Mapping[str, Any]) -> None:
+    """Replace that note.  Raises :class:`OSError`."""
+    replace_file(directory / _STATE, json.dumps(state).encode())
+
+
+def forget_epoch(directory: Path) -> None:
+    """Accept any epoch next, as of another server.  Raises :class:`OSError`."""
+    if (state := read_state(directory)).pop("epoch", 0):
+        write_state(directory, state)

@@ -66,6 +66,7 @@ def init(
 ) -> None:
     """Write the description of SITE, from its entry in the inventory, for `speck agent run`."""
     from speck.agent.site_file import SiteFile, known_upgrade, write_site_file
+    from speck.agent.status import forget_epoch
     from speck.core.inventory import Secret
     from speck.schema.inventory import read_inventory
 
@@ -84,6 +85,7 @@ def init(
         upgrade=known_upgrade(directory),
     )
     written = write_site_file(directory, described)
+    forget_epoch(directory)  # of a server that was lost
     err.print(f"{written} is written (start the agent with: speck agent run)", markup=False)
 
 

@@ -47,7 +47,8 @@ class Dialler:
 
     ``answer(call, is_open)`` returns the answer; ``is_open()`` is false once the connection has ended.
     ``on_answered(call)`` is called when the answer was sent.
-    ``contact(reason)`` is called with an empty text at each contact, and with the reason at its end.
+    ``contact(reason)`` is called with an empty text at each contact, and with the reason at its end, or with
+    those of all ``urls`` for which there is none.
     ``accepts(epoch)`` is called with the epoch of the coordinator, and returns the reason why that is
     refused, or an empty text.  ``on_pulse()`` is called every few seconds while there is contact.
     """
@@ -66,6 +67,7 @@ class Dialler:
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _socket: ClientConnection | None = field(default=None, init=False)
     _greeted: ClientConnection | None = field(default=None, init=False)
+    _reasons: dict[str, str] = field(default_factory=dict, init=False)  # why there is no contact, by URL
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1), init=False)
     _room: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_CALLS), init=False)
 
@@ -75,10 +77,10 @@ class Dialler:
         at = 0
         while True:
             begun = time.monotonic()
-            reason, again = self._connected(self.urls[at])
+            self._reasons[self.urls[at]], again = self._connected(self.urls[at])
             if self._stop.is_set():
                 return
-            self.contact(reason)
+            self.contact("; ".join(self._reasons.values()))
             if again is None:
                 at = (at + 1) % len(self.urls)
             self._stop.wait(pauses.after(time.monotonic() - begun, again))
@@ -119,6 +121,7 @@ class Dialler:
                     return "closed", None
                 assembly, self._beat = Assembly(), Beat()
                 self._greet(websocket, assembly)
+                self._reasons.clear()
                 self.contact("")
                 self._greeted = websocket
                 self._serve(websocket, assembly)

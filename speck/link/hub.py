@@ -86,8 +86,8 @@ class Hub:
     ``authenticate`` returns the site of a token, ``None`` for an unknown one.  ``sites`` are those that are
     reached through agents.  ``join`` lets a site join, and raises a :class:`~speck.errors.SpeckError` with
     the reason why not; ``None``: none may.  ``mark`` returns a value that is another one once a token may
-    have become invalid.  ``epoch`` is that of a coordinator with a standby.  The listeners of ``on_second``
-    get a site, the machine of its agent, and that of another one that was refused.
+    have become invalid.  ``epoch`` is that of a coordinator which has or had a standby.  The listeners of
+    ``on_second`` get a site, the machine of its agent, and that of another one that was refused.
     """
 
     def __init__(

@@ -92,7 +92,7 @@ def agents_hub(
 ) -> Hub | None:
     """The connections of agents, not started yet; ``None`` for a server without ``--agents``.
 
-    ``epoch`` is that of a server with a standby.
+    ``epoch`` is that of a server which has a standby, or had one; 0 for any other.
 
     Raises :class:`~speck.errors.InvalidInput` for an inventory with agents on a server without, and for an
     address beyond loopback on one without TLS (``secured``).

@@ -89,7 +89,7 @@ def serve(
             opened.enter_context(kept(primary, store))
         ends = opened.enter_context(ExitStack())
         enrolment = enrolment_of(settings, store, registry, inventory, certificate)
-        epoch = 0 if primary is None else primary.identity.epoch
+        epoch = store.epoch if primary is None else primary.identity.epoch
         hub = agents_hub(settings, enrolment, secured=certificate is not None, epoch=epoch)
         agents = Agents(enrolment, hub)
         if hub is not None:

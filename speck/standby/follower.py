@@ -30,15 +30,11 @@ from speck.standby.messages import (
 from speck.store.artifacts import SCRATCH, hash_of
 from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
 from speck.store.leveldb.database import Database
+from speck.store.opening import claimed_from, epoch_of
 from speck.store.transaction import Change
 
 INCOMPLETE = b"incomplete copy of the primary's store"
 _AT_ONCE = 1000  # records in one write
-
-
-def epoch_of(position: bytes | None) -> int:
-    """The epoch in which a position was made; 0 without one."""
-    return int((position or b"0").partition(b".")[0])
 
 
 class Follower:
@@ -53,7 +49,7 @@ class Follower:
     ) -> None:
         self._directory, self._timing, self._clock = directory, timing or Timing(), clock
         self._database = Database(directory)
-        self.epoch = epoch_of(self._position())  # the highest known
+        self.epoch = epoch_of(self._position())  # the highest known of this pair
         self.primary = ""  # its URL
         self._heard = clock()
         self._copy = ""  # the id of the copy that is being received
@@ -71,6 +67,11 @@ class Follower:
 
     def _position(self) -> bytes | None:
         return self._database.get(POSITION_KEY)
+
+    @property
+    def claimed_from(self) -> int:
+        """The epoch above which this server claims one, with those of an earlier pair or a restored store."""
+        return max(self.epoch, claimed_from(self._database))
 
     @property
     def is_complete(self) -> bool:

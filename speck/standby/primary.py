@@ -24,8 +24,9 @@ from speck.standby.files import NewFiles, copied_files
 from speck.standby.lease import Lease
 from speck.standby.messages import Answer, Handler, Header, NoAnswer, Refused, chunks, pack
 from speck.store.artifacts import hash_of
-from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
+from speck.store.codec import EPOCH_KEY, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
 from speck.store.leveldb.database import Database
+from speck.store.opening import epoch_of
 from speck.store.transaction import Change
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,8 @@ class Primary:
         """See :class:`speck.store.leveldb.database.Copy`."""
         if not self.lease.held():
             raise StoreError(f"the store cannot be written: {self._unconfirmed()}")
+        if epoch_of(position) != self.identity.epoch:  # the first write of the epoch
+            changes = [*changes, (EPOCH_KEY, str(self.identity.epoch).encode())]
         before = position or b""
         after = f"{self.identity.epoch}.{secrets.token_hex(8)}".encode()
         if self._in_sync:

@@ -64,6 +64,7 @@ FORMAT_KEY = b"meta/format"
 IDENTITY_KEY = b"meta/identity"
 FIRST_KEY = b"meta/first"
 POSITION_KEY = b"meta/position"
+EPOCH_KEY = b"meta/epoch"
 
 
 def key_of(*parts: str) -> bytes:

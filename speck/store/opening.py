@@ -1,13 +1,16 @@
-"""Records that are read and written when a store is opened: its format, its identity, the next numbers."""
+"""Records that are read and written when a store is opened: format, identity, epoch, the next numbers."""
 
 from __future__ import annotations
 
 import secrets
+import time
 from pathlib import Path
 
 from speck.errors import StoreError
-from speck.store.codec import FORMAT, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
+from speck.store.codec import EPOCH_KEY, FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
 from speck.store.leveldb.database import Database
+
+_EPOCH_LEAP = 1_000_000  # more starts of a primary than there are in a year, one each minute
 
 
 def check(database: Database, directory: Path) -> None:
@@ -26,10 +29,43 @@ def check(database: Database, directory: Path) -> None:
         database.write([(FORMAT_KEY, FORMAT.encode())])
 
 
-def forget_position(database: Database) -> None:
-    """Forget the position in a copy, from which the store will differ."""
+def epoch_of(position: bytes | None) -> int:
+    """The epoch in which a position was made; 0 without one."""
+    return int((position or b"0").partition(b".")[0])
+
+
+def last_epoch(database: Database) -> int:
+    """The highest epoch that the store has recorded; 0 if it was never that of a pair."""
+    return max(int(database.get(EPOCH_KEY) or 0), epoch_of(database.get(POSITION_KEY)))
+
+
+def claimed_from(database: Database) -> int:
+    """The epoch above which the store's server claims one."""
+    known = last_epoch(database)
+    if not known and database.get(FIRST_KEY) is not None:  # a backup, perhaps from before there was a pair
+        return raised_epoch(known)
+    return known
+
+
+def raised_epoch(epoch: int) -> int:
+    """An epoch above those since a record of ``epoch``, which may be as old as a backup.
+
+    It is the Unix time, s, which epochs do not reach: each takes a start of a server.
+    """
+    now = int(time.time())
+    return now if now > epoch else epoch + _EPOCH_LEAP
+
+
+def leave_pair(database: Database) -> int:
+    """Forget the position in a copy, from which the store will differ; returns the store's epoch.
+
+    It is above those of the pair, whose servers agents refuse from then on.
+    """
+    epoch = last_epoch(database)
     if database.get(POSITION_KEY) is not None:
-        database.write([(POSITION_KEY, None)])
+        epoch = raised_epoch(epoch)
+        database.write([(POSITION_KEY, None), (EPOCH_KEY, str(epoch).encode())])
+    return epoch
 
 
 def identity_of(database: Database) -> str:

@@ -43,7 +43,7 @@ from speck.store.codec import FIRST_KEY, key_of, number_part
 from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
 from speck.store.leveldb.database import Copy, Database
-from speck.store.opening import check, forget_position, identity_of, next_number
+from speck.store.opening import check, identity_of, leave_pair, next_number
 from speck.store.profiles import MeasuredLink
 from speck.store.records import (
     AttemptRecord,
@@ -73,7 +73,8 @@ class Store:
     kinds of :class:`~speck.errors.StoreError` when it cannot be read or written.
 
     ``identity`` is of this store alone.  ``first_attempt`` is the number after which the attempts at a job
-    begin that the store hears of for the first time.  ``copy`` has each write before it is made.
+    begin that the store hears of for the first time.  ``copy`` has each write before it is made.  ``epoch``
+    is that of a store without a copy which had one; 0 for any other.
     """
 
     directory: Path
@@ -90,8 +91,7 @@ class Store:
         self._database = Database(self.directory, self.copy)
         try:
             check(self._database, self.directory)
-            if self.copy is None:
-                forget_position(self._database)
+            self.epoch = leave_pair(self._database) if self.copy is None else 0
             self.identity = identity_of(self._database)
             self.first_attempt = int(self._database.get(FIRST_KEY) or 0)
             self._events, self._loop_events = (

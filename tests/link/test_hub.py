@@ -168,7 +168,8 @@ def test_an_agent_refuses_a_coordinator_whose_epoch_is_over() -> None:
     thread.join(PATIENCE)
     hub.close()
     assert "" not in reasons
-    assert any("epoch 3 is over" in each for each in reasons)
+    assert reasons[1].startswith(f"{urls[0]}: ")
+    assert reasons[1].endswith(f"; {urls[1]}: epoch 3 is over")
 
 
 def test_a_token_that_cannot_be_read_is_named(url: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from speck.core.settings import PairSettings, ServerSettings
-from speck.errors import InvalidInput
+from speck.errors import InvalidInput, StoreError
 from speck.server.pair.keeping import GRACE, StandbyEvents
 from speck.server.pair.standby import Pair, Standby, pair_token
 from speck.server.process import serve
@@ -18,6 +18,7 @@ from speck.standby.lease import Lease
 from speck.standby.messages import Header, NoAnswer, Refused, Timing
 from speck.standby.node import NAME, node_of, refuse_pair, with_epoch
 from speck.standby.witness import Vote, Witness
+from speck.store.codec import EPOCH_KEY
 from testbed.benches.pair import Clock, InMemoryPair
 
 URL, WITNESS = "http://127.0.0.1:1", "http://127.0.0.1:2"
@@ -219,6 +220,31 @@ def test_a_server_of_a_pair_is_not_served_alone(tmp_path: Path) -> None:
     node_of(tmp_path)
     with pytest.raises(InvalidInput, match="is that of a pair of servers"):
         serve(replace(ServerSettings(), data_dir=tmp_path, port=0), ready=lambda url, inventory: None)
+
+
+def test_a_server_that_was_in_a_pair_announces_a_higher_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents would refuse it otherwise."""
+    pair = InMemoryPair(tmp_path)
+    pair.close()
+    epochs: list[int] = []
+
+    def announced(*_: object, epoch: int, **__: object) -> None:
+        epochs.append(epoch)
+        raise StoreError("enough")
+
+    monkeypatch.setattr("speck.server.process.agents_hub", announced)
+    for name in ("primary", "other"):
+        with pytest.raises(StoreError, match="enough"):
+            serve(replace(ServerSettings(), data_dir=tmp_path / name, port=0), ready=lambda *_: None)
+    assert epochs[0] > pair.primary.identity.epoch
+    assert epochs[1] == 0
+
+
+def test_a_claim_is_above_the_epochs_of_an_earlier_pair(first: Server) -> None:
+    first.follower._database.write([(EPOCH_KEY, b"41")])
+    assert first.standby.look() == 42
 
 
 def test_the_file_of_a_pair(tmp_path: Path) -> None:

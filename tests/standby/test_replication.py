@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from speck.standby.follower import Follower
 from speck.standby.messages import NoAnswer, Refused
 from speck.standby.witness import Witness
 from speck.store import Event, Store
-from speck.store.codec import POSITION_KEY
+from speck.store.codec import EPOCH_KEY, POSITION_KEY
 from speck.store.leveldb.database import Database
 from testbed.benches.pair import InMemoryPair
 
@@ -57,6 +58,17 @@ def test_each_write_is_at_the_standby_before_it_is_acknowledged(pair: InMemoryPa
     write(pair.store, "one")
     mine, theirs = records(pair)
     assert mine == theirs
+
+
+def test_the_epoch_is_stored_with_its_first_write(pair: InMemoryPair) -> None:
+    pair.join()
+    write(pair.store, "one")
+    assert pair.follower._database.get(EPOCH_KEY) == pair.store.database.get(EPOCH_KEY) == b"1"
+    pair.primary.identity = replace(pair.primary.identity, epoch=2)
+    write(pair.store, "two")
+    mine, theirs = records(pair)
+    assert mine == theirs
+    assert pair.follower._database.get(EPOCH_KEY) == b"2"
 
 
 def test_a_standby_takes_over_with_everything(pair: InMemoryPair) -> None:

@@ -143,7 +143,7 @@ class Standby:
     def _claim(self, vote: Vote) -> int:
         sent = self._lease.clock()
         header = {
-            "epoch": max(self._node.epoch, self._follower.epoch),
+            "epoch": max(self._node.epoch, self._follower.claimed_from),
             "holder": self._node.identifier,
             "url": self._pair.url,
             "first": not vote.epoch,

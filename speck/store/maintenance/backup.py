@@ -26,9 +26,10 @@ from typing import IO
 from speck.errors import StoreError
 from speck.store import codec
 from speck.store.artifacts import hash_of
-from speck.store.codec import FIRST_KEY, FORMAT
+from speck.store.codec import EPOCH_KEY, FIRST_KEY, FORMAT
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.integrity import LEAP, artifacts_directory
+from speck.store.opening import raised_epoch
 from speck.store.transaction import Record
 
 _log = logging.getLogger(__name__)
@@ -196,8 +197,11 @@ def _records(chunk: bytes) -> Iterator[Record]:
 def _raised(key: bytes, value: bytes) -> Record:
     """Let a job's next attempt be above all that were made since the backup (see :data:`LEAP`).
 
-    It may start from a state behind what the job has written since, so it also begins new stamps.
+    It may start from a state behind what the job has written since, so it also begins new stamps.  Epochs are
+    raised, too: agents refuse one that is lower than the last.
     """
+    if key == EPOCH_KEY:
+        return key, str(raised_epoch(int(value))).encode()
     if not key.startswith(b"job/"):
         return key, value
     record = codec.decode_job(key[4:].decode(), value)

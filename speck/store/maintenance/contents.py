@@ -57,7 +57,7 @@ class Contents:
                 self.format = value.decode()
             case ["meta", "identity" | "position"]:
                 value.decode("ascii")
-            case ["meta", "first"]:
+            case ["meta", "first" | "epoch"]:
                 int(value)
             case ["composition", name]:
                 self.heads[name] = codec.decode_head(name, value)
