@@ -2,7 +2,8 @@
 
 A write names the position that it follows and the one that it makes, an id of its own: so two stores at one
 position have the same records.  Only a write at the store's position is taken; otherwise the primary sends
-all records again.  While it does, the store has no position, and a format that no server opens.
+all records again.  Those that differ are gathered, and written at the end in one batch: until then the store
+is the former one.  Only a first copy is written as it comes, in a format that no server opens.
 """
 
 from __future__ import annotations
@@ -28,12 +29,11 @@ from speck.standby.messages import (
     unpack,
 )
 from speck.store.artifacts import SCRATCH, hash_of
-from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
+from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb.database import Database
 from speck.store.opening import claimed_from, epoch_of
 from speck.store.transaction import Change
 
-INCOMPLETE = b"incomplete copy of the primary's store"
 _AT_ONCE = 1000  # records in one write
 
 
@@ -53,6 +53,8 @@ class Follower:
         self.primary = ""  # its URL
         self._heard = clock()
         self._copy = ""  # the id of the copy that is being received
+        # Its differences to the store so far; None for a copy that is written as it comes.
+        self._differences: dict[bytes, bytes | None] | None = None
         self._guard = threading.Lock()
         self._asking = False
         self._operations: dict[str, Callable[[Header, bytes], Answer]] = {
@@ -141,37 +143,51 @@ class Follower:
         position = self._position()
         if position == after:  # it came twice
             return {}
-        if position is None or position != before:
+        if self._copy or position is None or position != before:
             raise Refused("this standby is not in step")
         self._database.write([*unpack(payload), (POSITION_KEY, after)])
         return {}
 
     def _files(self, header: Header, payload: bytes) -> Answer:
-        """Name the files that are here."""
+        """Name the files that are here.  A copy that was not ended is over."""
         self._check_identity(header)
+        self._copy, self._differences = "", None
         return {"files": sorted(copied_files(self._directory))}
 
     def _begin(self, header: Header, payload: bytes) -> Answer:
-        """Begin again: without records, until :meth:`_end`."""
+        """Take all records again, until :meth:`_end`: those that do not come are to be deleted."""
         self._check_identity(header)
         self._copy = text_in(header, "copy")
-        self._database.write([(FORMAT_KEY, INCOMPLETE)])
-        kept = (FORMAT_KEY, IDENTITY_KEY)
-        self._write_all([(key, None) for key in self._database.keys(b"") if key not in kept])
+        gone: dict[bytes, bytes | None] = dict.fromkeys(self._database.keys(b""))
+        if self._database.get(FORMAT_KEY) not in (None, INCOMPLETE.encode()):
+            self._differences = gone
+            return {}
+        self._differences = None
+        self._database.write([(FORMAT_KEY, INCOMPLETE.encode())])
+        self._write_all([(key, None) for key in gone if key not in (FORMAT_KEY, IDENTITY_KEY)])
         return {}
 
     def _records(self, header: Header, payload: bytes) -> Answer:
         """Take a part of all records."""
         self._check_copy(header)
-        self._write_all([each for each in unpack(payload) if each[0] not in (FORMAT_KEY, POSITION_KEY)])
+        records = [each for each in unpack(payload) if each[0] not in (FORMAT_KEY, POSITION_KEY)]
+        if self._differences is None:
+            self._write_all(records)
+            return {}
+        for key, value in records:
+            if self._database.get(key) == value:
+                self._differences.pop(key, None)
+            else:
+                self._differences[key] = value
         return {}
 
     def _end(self, header: Header, payload: bytes) -> Answer:
         """Take the end of all records."""
         self._check_copy(header)
         position, form = text_in(header, "position"), text_in(header, "format")
-        self._database.write([(FORMAT_KEY, form.encode()), (POSITION_KEY, position.encode())])
-        self._copy = ""
+        changes = list((self._differences or {}).items())
+        self._database.write([*changes, (FORMAT_KEY, form.encode()), (POSITION_KEY, position.encode())])
+        self._copy, self._differences = "", None
         return {}
 
     def _check_identity(self, header: Header) -> None:

@@ -60,6 +60,7 @@ from speck.store.records import (
 )
 
 FORMAT = "1"
+INCOMPLETE = "incomplete copy of the primary's store"  # the format of a standby's first copy until its end
 FORMAT_KEY = b"meta/format"
 IDENTITY_KEY = b"meta/identity"
 FIRST_KEY = b"meta/first"

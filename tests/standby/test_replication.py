@@ -21,6 +21,7 @@ from speck.standby.witness import Witness
 from speck.store import Event, Store
 from speck.store.codec import EPOCH_KEY, POSITION_KEY
 from speck.store.leveldb.database import Database
+from speck.store.maintenance.repair import check_directory, repair
 from testbed.benches.pair import InMemoryPair
 
 
@@ -159,18 +160,76 @@ def test_a_write_whose_answer_is_lost_is_not_missed(pair: InMemoryPair) -> None:
 
 def test_a_copy_that_breaks_off_is_no_store(pair: InMemoryPair, tmp_path: Path) -> None:
     write(pair.store, "one")
-
-    def break_off(passed: str) -> None:
-        if passed == "before end":
-            raise NoAnswer("killed")
-
-    pair.to_standby.passed = break_off
-    with pytest.raises(NoAnswer):
-        pair.primary.keep_in_step(pair.store.database)
+    break_off(pair, "before end")
     assert not pair.follower.is_complete
     pair.follower.close()
     with pytest.raises(StoreError, match="incomplete copy of the primary's store"):
         Store(tmp_path / "standby")
+    with pytest.raises(StoreError, match="cannot be repaired: it is an incomplete copy"):
+        repair(tmp_path / "standby")
+    assert not list((tmp_path / "standby").glob("before-repair-*"))
+    assert not any(each.mends for each in check_directory(tmp_path / "standby"))
+
+
+def break_off(pair: InMemoryPair, at: str) -> None:
+    """A copy that ends at an operation."""
+
+    def passed(operation: str) -> None:
+        if operation == at:
+            raise NoAnswer("killed")
+
+    pair.to_standby.passed = passed
+    with pytest.raises(NoAnswer):
+        pair.primary.keep_in_step(pair.store.database)
+    pair.to_standby.passed = lambda operation: None
+
+
+def go_apart(pair: InMemoryPair, *names: str) -> None:
+    """The primary writes alone."""
+    pair.to_standby.broken = True
+    for name in names:
+        write(pair.store, name)
+    pair.to_standby.broken = False
+
+
+@pytest.mark.parametrize("at", ["after begin", "after records", "before end"])
+def test_a_standby_has_its_former_store_until_a_copy_is_whole(
+    pair: InMemoryPair, tmp_path: Path, at: str
+) -> None:
+    pair.join()
+    write(pair.store, "before")
+    go_apart(pair, "alone")
+    break_off(pair, at)
+    pair.follower.close()
+    with Store(tmp_path / "standby") as store:
+        assert messages(store) == ["before"]
+
+
+def test_a_copy_after_one_that_broke_off_is_whole(pair: InMemoryPair) -> None:
+    """With records that were added, changed and deleted meanwhile."""
+    keys = [f"profile/link/a/{number}".encode() for number in range(3)]
+    pair.store.database.write([(key, b"1") for key in keys[:2]])
+    pair.join()
+    go_apart(pair, "alone")
+    break_off(pair, "after records")
+    pair.store.database.write([(keys[0], None), (keys[1], b"2"), (keys[2], b"1")])
+    pair.join()
+    mine, theirs = records(pair)
+    assert mine == theirs
+    assert pair.primary.status()["in_sync"]
+
+
+def test_a_late_write_amid_a_copy_is_refused(pair: InMemoryPair) -> None:
+    """The copy is compared with the store as it was at its begin."""
+    pair.join()
+    at = (pair.follower._database.get(POSITION_KEY) or b"").decode()
+    go_apart(pair, "alone")
+    late = {"epoch": 1, "url": "", "before": at, "after": "1.late"}
+    break_off(pair, "after records")
+    with pytest.raises(Refused, match="not in step"):
+        pair.follower.handle("write", late, b"")
+    pair.follower.handle("files", {"epoch": 1, "url": "", "identity": pair.store.identity}, b"")
+    pair.follower.handle("write", late, b"")  # that copy will not come to an end
 
 
 def test_what_is_written_during_a_copy_comes_after_it(pair: InMemoryPair) -> None:

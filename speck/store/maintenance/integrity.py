@@ -8,7 +8,7 @@ from pathlib import Path
 
 from speck.core.attempt_number import HIGHEST
 from speck.core.job import Job
-from speck.store.codec import FORMAT, FORMAT_KEY, key_of
+from speck.store.codec import FORMAT, FORMAT_KEY, INCOMPLETE, key_of
 from speck.store.maintenance.contents import Contents
 from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
 from speck.store.transaction import Change, Transaction
@@ -47,8 +47,10 @@ def _unreadable(contents: Contents) -> Iterator[Finding]:
 
 
 def _format(contents: Contents) -> Iterator[Finding]:
-    if contents.format != FORMAT:
-        message = f"is {contents.format!r} (expected {FORMAT!r})"
+    message = f"is {contents.format!r} (expected {FORMAT!r})"
+    if contents.format == INCOMPLETE:  # only the primary has the rest
+        yield Finding("meta/format", message)
+    elif contents.format != FORMAT:
         yield Finding("meta/format", message, "written", ((FORMAT_KEY, FORMAT.encode()),))
 
 

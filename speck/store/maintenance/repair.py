@@ -10,9 +10,9 @@ from pathlib import Path
 
 import plyvel
 
-from speck.errors import StoreDamaged, StoreError
+from speck.errors import StoreDamaged, StoreError, StoreLocked
 from speck.store.artifacts import hash_of
-from speck.store.codec import POSITION_KEY
+from speck.store.codec import FORMAT_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb import manifest
 from speck.store.leveldb.database import Database, locked
 from speck.store.maintenance.contents import Contents
@@ -53,9 +53,11 @@ def check_directory(directory: Path) -> list[Finding]:
 def repair(directory: Path) -> tuple[Path, list[Finding]]:
     """Save what can be read, drop what cannot, and mend references; answers the copy made first, and all.
 
-    Raises :class:`~speck.errors.StoreLocked` when a process has it open.
+    Raises :class:`~speck.errors.StoreLocked` when a process has it open, and
+    :class:`~speck.errors.StoreError` for a part of a store.
     """
     _demand_store(directory)
+    _refuse_incomplete(directory)
     try:
         with manifest.locked(directory) as alone:
             if not alone:
@@ -66,11 +68,28 @@ def repair(directory: Path) -> tuple[Path, list[Finding]]:
     except (plyvel.Error, OSError) as error:
         raise StoreError(f"store {str(directory)!r} cannot be repaired: {error}") from error
     lost = _salvage(directory)
+    _refuse_incomplete(directory)
     with closing(Database(directory)) as database:
         database.write([(POSITION_KEY, None)])  # a standby has what was dropped
         mended = lost + _mend(database)
         remaining = check(database.all(), directory)
     return copy, mended + remaining
+
+
+def _refuse_incomplete(directory: Path) -> None:
+    """Raise :class:`~speck.errors.StoreError` for a part of a store, as far as its format can be read."""
+    try:
+        with closing(Database(directory)) as database:
+            form = database.get(FORMAT_KEY)
+    except StoreLocked:
+        raise
+    except StoreError:
+        return
+    if form == INCOMPLETE.encode():
+        raise StoreError(
+            f"store {str(directory)!r} cannot be repaired: it is an {INCOMPLETE} (start this server as its "
+            "standby again, or delete the directory)"
+        )
 
 
 def _salvage(directory: Path) -> list[Finding]:
