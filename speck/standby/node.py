@@ -20,10 +20,14 @@ NAME = "pair.json"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """``identifier`` is this server's alone; ``epoch`` is 0 if it was never the primary."""
+    """``identifier`` is this server's alone; ``epoch`` is 0 if it was never the primary.
+
+    ``claims``: it has asked for an epoch with its own store, not with a copy, and has no answer yet.
+    """
 
     identifier: str
     epoch: int = 0
+    claims: bool = False
 
 
 def node_of(directory: Path) -> Node:
@@ -36,16 +40,21 @@ def node_of(directory: Path) -> Node:
         data: Any = json.loads(path.read_bytes())
         if not isinstance(data, dict):
             raise BadRequest("it is not an object")
-        return Node(text_in(data, "id"), number_in(data, "epoch"))
+        return Node(text_in(data, "id"), number_in(data, "epoch"), data.get("claims") is True)
     except FileNotFoundError:
         return _written(directory, Node(secrets.token_hex(8)))
     except (OSError, ValueError, BadRequest) as error:
         raise _wrong(f"{path} cannot be read as the file of a pair: {error}") from error
 
 
+def with_claim(directory: Path, node: Node) -> Node:
+    """Note that this server asks for an epoch with its own store."""
+    return node if node.claims else _written(directory, replace(node, claims=True))
+
+
 def with_epoch(directory: Path, node: Node, epoch: int) -> Node:
     """Note the epoch in which this server is the primary."""
-    return _written(directory, replace(node, epoch=epoch))
+    return _written(directory, replace(node, epoch=epoch, claims=False))
 
 
 def refuse_pair(directory: Path) -> None:
@@ -61,7 +70,8 @@ def refuse_pair(directory: Path) -> None:
 def _written(directory: Path, node: Node) -> Node:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = json.dumps({"format": 1, "id": node.identifier, "epoch": node.epoch})
+        data = {"format": 1, "id": node.identifier, "epoch": node.epoch, "claims": node.claims}
+        content = json.dumps(data)
         replace_file(directory / NAME, f"{content}\n".encode())
     except OSError as error:
         raise _wrong(f"{directory / NAME} cannot be written: {error.strerror or error}") from error

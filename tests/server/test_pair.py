@@ -18,7 +18,7 @@ from speck.standby.lease import Lease
 from speck.standby.messages import Header, NoAnswer, Refused, Timing
 from speck.standby.node import NAME, node_of, refuse_pair, with_epoch
 from speck.standby.witness import Vote, Witness
-from speck.store.codec import EPOCH_KEY
+from speck.store.codec import EPOCH_KEY, POSITION_KEY
 from testbed.benches.pair import Clock, InMemoryPair
 
 URL, WITNESS = "http://127.0.0.1:1", "http://127.0.0.1:2"
@@ -30,7 +30,11 @@ class Server:
     def __init__(self, directory: Path, clock: Clock, witness: Witness, **role: str) -> None:
         self.directory, self.clock, self.witness = directory, clock, witness
         self._settings = PairSettings(witness=WITNESS, token=Path("token"), **role)  # type: ignore[arg-type]
-        self.away = False
+        self.away = self.mute = False
+        self.start()
+
+    def restart(self) -> None:
+        self.follower.close()
         self.start()
 
     def start(self) -> None:
@@ -42,7 +46,10 @@ class Server:
     def _asked(self, operation: str, header: Header, payload: bytes) -> dict[str, object]:
         if self.away:
             raise NoAnswer("the witness does not answer")
-        return self.witness.handle(operation, header, payload)
+        answer = self.witness.handle(operation, header, payload)
+        if self.mute and operation == "claim":
+            raise NoAnswer("the answer is lost")
+        return answer
 
 
 @pytest.fixture(name="clock")
@@ -140,6 +147,44 @@ def test_a_grant_whose_answer_was_lost_is_asked_for_again(first: Server, second:
     assert second.standby.look() == 3
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_first_primary_whose_grant_was_lost_asks_again(first: Server, restarts: bool) -> None:
+    """Its store has no position yet by which it were known to be complete."""
+    first.mute = True
+    assert first.standby.look() is None
+    first.mute = False
+    if restarts:
+        first.restart()
+    assert first.standby.look() is None
+    first.clock.now += 5.1
+    assert first.standby.look() == 2
+
+
+def test_a_primary_without_a_position_whose_grant_was_lost_asks_again(first: Server) -> None:
+    """Its store was repaired."""
+    assert first.standby.look() == 1
+    first.restart()
+    first.mute = True
+    assert first.standby.look() is None
+    first.mute = False
+    first.clock.now += 5.1
+    assert first.standby.look() == 3
+
+
+def test_a_standby_with_a_part_of_a_store_does_not_ask(first: Server, second: Server) -> None:
+    """It asked when it had all of the former primary's."""
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier)
+    second.clock.now += 5.1
+    second.mute = True
+    assert second.standby.look() is None
+    second.mute = False
+    second.follower._database.write([(POSITION_KEY, None)])
+    second.clock.now += 5.1
+    assert second.standby.look() is None
+    assert "the store here is no complete copy" in second.standby.state()["detail"]
+
+
 def test_a_server_whose_grant_it_does_not_know_waits_for_silence(first: Server, second: Server) -> None:
     """The former primary may have a lease from this server's own confirmation."""
     first.standby.look()
@@ -149,8 +194,7 @@ def test_a_server_whose_grant_it_does_not_know_waits_for_silence(first: Server, 
     second.witness.handle("claim", header, b"")
     second.follower.handle("renew", {"epoch": 1, "url": URL}, b"")
     assert second.standby.look() is None
-    second.follower.close()
-    second.start()
+    second.restart()
     assert second.standby.look() is None
     second.clock.now += 5.1
     assert second.standby.look() == 3

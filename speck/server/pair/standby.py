@@ -22,7 +22,7 @@ from speck.server.wsgi import WebServer
 from speck.standby.follower import Follower
 from speck.standby.lease import Lease
 from speck.standby.messages import Handler, NoAnswer, Refused, Timing
-from speck.standby.node import Node, node_of, with_epoch
+from speck.standby.node import Node, node_of, with_claim, with_epoch
 from speck.standby.primary import Identity, Primary, Wires
 from speck.standby.wire import HttpWire, context_of, url_fault
 from speck.standby.witness import Vote
@@ -111,16 +111,25 @@ class Standby:
     def look(self) -> int | None:
         """Take over if that is due; returns the epoch in which this server is the primary, or ``None``."""
         try:
-            vote = Vote(**self._witness("status", {}, b""))
-            self._note("")
-            if self._resumes(vote) or self._begins(vote):
-                return self._follower.take_over(lambda: self._claim(vote), if_silent=False)
-            if self._may_follow(vote):
-                return self._follower.take_over(lambda: self._claim(vote))
-            return None
+            granted = self._granted(Vote(**self._witness("status", {}, b"")))
         except (NoAnswer, Refused) as error:
             self._note(str(error))
             return None
+        self._note("")
+        return granted
+
+    def _granted(self, vote: Vote) -> int | None:
+        """The epoch that it got, if it was to ask for one.
+
+        Raises :class:`~speck.standby.messages.Refused` with the reason why it does not ask.
+        """
+        if self._resumes(vote) or self._begins(vote):
+            self._node = with_claim(self._pair.directory, self._node)
+            return self._follower.take_over(lambda: self._claim(vote), if_silent=False)
+        if vote.epoch and self._follower.is_silent:
+            self._demand_all(vote)
+            return self._follower.take_over(lambda: self._claim(vote))
+        return None
 
     def _resumes(self, vote: Vote) -> bool:
         """True if it was the primary, and nobody else has been since."""
@@ -131,14 +140,17 @@ class Standby:
         if vote.epoch:
             return False
         if self._node.epoch or self._follower.epoch:
-            self._note("the witness has lost its record (docs/standby.md, The witness)")
-            return False
+            raise Refused("the witness has lost its record (docs/standby.md, The witness)")
         return self._pair.settings.standby is not None
 
-    def _may_follow(self, vote: Vote) -> bool:
-        """True if it has all of the primary's, which is silent."""
+    def _demand_all(self, vote: Vote) -> None:
+        """Raise :class:`~speck.standby.messages.Refused` if the store has not all of the last primary's."""
         own = vote.holder == self._node.identifier
-        return self._follower.is_silent and self._follower.is_complete and (own or vote.in_sync)
+        # A store has no position before its first write as a primary's, and after a repair.
+        if not self._follower.is_complete and not (own and self._node.claims):
+            raise Refused("the store here is no complete copy of the primary's")
+        if not (own or vote.in_sync):
+            raise Refused(f"the store here lacks changes of the last primary, {vote.url}")
 
     def _claim(self, vote: Vote) -> int:
         sent = self._lease.clock()
