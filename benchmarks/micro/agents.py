@@ -35,7 +35,7 @@ from speck.core.inventory import Engine, Inventory, Site
 from speck.core.runtime import Handle, JobState
 from speck.core.settings import ServerSettings
 from speck.observe.observer import Observer
-from speck.server.agents import agents_hub, enrolment_of, remote_binders
+from speck.server.agents import agents_hub, enrolment_of, listed_tokens, remote_binders
 from speck.server.tokens import digest
 from speck.store import Store
 from speck.store.deployments import Deployment
@@ -75,7 +75,7 @@ class Coordinator:
         settings = ServerSettings(agents="127.0.0.1:0", agent_tokens=tokens)
         self._store = Store(directory / "store")
         registry = double_kinds(World())
-        self._enrolment = enrolment_of(settings, self._store, registry, self.inventory, None)
+        self._enrolment = enrolment_of(listed_tokens(settings), self._store, registry, self.inventory, None)
         self._settings, self._port = settings, 0
         self.start()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from importlib.util import find_spec
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from speck.binder import BrokerKind, EngineKind, Registry
 from speck.binder.pool import Remote
-from speck.coordinator.agents import Enrolment, NoTokens
+from speck.coordinator.agents import Enrolment, ListedTokens, NoTokens, with_joined
 from speck.core.inventory import Inventory, Site, is_loopback
 from speck.core.live_inventory import live
 from speck.core.settings import ServerSettings
@@ -18,6 +17,8 @@ from speck.errors import Fault, InvalidInput
 from speck.server.tls import Certificate
 from speck.server.tokens import Owner, TokenFile, digest
 from speck.store import Store
+from speck.store.leveldb.database import Database
+from speck.store.opening import agents_in
 
 if TYPE_CHECKING:
     from speck.link.hub import Hub
@@ -71,8 +72,16 @@ class AgentSites(Mapping[str, Site]):
         return sum(1 for _ in self)
 
 
+def listed_tokens(settings: ServerSettings) -> ListedTokens:
+    """The tokens of ``--agent-tokens``.
+
+    Raises :class:`~speck.errors.InvalidInput` for a file that cannot be used.
+    """
+    return NoTokens() if settings.agent_tokens is None else SiteTokens(TokenFile(settings.agent_tokens))
+
+
 def enrolment_of(
-    settings: ServerSettings,
+    listed: ListedTokens,
     store: Store,
     registry: Registry,
     inventory: Inventory,
@@ -80,9 +89,8 @@ def enrolment_of(
 ) -> Enrolment:
     """The agents that may connect; sites that have joined are added to the inventory.
 
-    Raises :class:`~speck.errors.InvalidInput` for a file of tokens, or a site, that cannot be used.
+    Raises :class:`~speck.errors.InvalidInput` for a site that cannot be used.
     """
-    listed = NoTokens() if settings.agent_tokens is None else SiteTokens(TokenFile(settings.agent_tokens))
     fingerprint = bytes if certificate is None else certificate.fingerprint
     return Enrolment(store, live(inventory), registry, time.time, listed, fingerprint)
 
@@ -123,6 +131,14 @@ def check_agents(settings: ServerSettings, sites: Mapping[str, Site], *, secured
         raise _wrong("--agents needs the package websockets (pip install 'speck[agent]')")
 
 
+def check_joined(
+    settings: ServerSettings, inventory: Inventory, database: Database, *, secured: bool
+) -> None:
+    """Raise what :func:`enrolment_of` and :func:`agents_hub` do for a store that is not open."""
+    sites = AgentSites(with_joined(inventory, agents_in(database)))
+    check_agents(settings, sites, secured=secured)
+
+
 def agents_address(text: str) -> tuple[str, int]:
     """Host and port of ``--agents``.  Raises :class:`~speck.errors.InvalidInput`."""
     return host_and_port(text, "--agents")
@@ -134,11 +150,6 @@ def host_and_port(text: str, option: str) -> tuple[str, int]:
     if not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise _wrong(f"{option} is {text!r} (expected [HOST:]PORT)")
     return host.strip("[]") or _LOOPBACK, int(port)
-
-
-def start_hub(hub: Hub, listener: socket.socket, certificate: Certificate | None) -> None:
-    """Accept agents at a socket that listens."""
-    hub.start(listener, None if certificate is None else certificate.renewing_context())
 
 
 def remote_binders(hub: Hub, inventory: Inventory) -> Remote:

@@ -8,10 +8,11 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
@@ -26,9 +27,10 @@ from speck.server.agents import (
     agents_address,
     agents_hub,
     check_agents,
+    check_joined,
     enrolment_of,
+    listed_tokens,
     remote_binders,
-    start_hub,
 )
 from speck.server.api import Protection, create_app
 from speck.server.collector import collected_seldom
@@ -41,6 +43,7 @@ from speck.server.tokens import TokenFile, Tokens, token_of
 from speck.server.wsgi import WebServer
 from speck.standby.node import refuse_pair
 from speck.store import Store
+from speck.store.leveldb.database import Database
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +74,13 @@ def serve(
     registry = installed()
     waiting = None
     with collected_seldom(), Signals() as signals, ExitStack() as opened:
+        secured = certificate is not None
+        check_agents(settings, AgentSites(inventory), secured=secured)
+        # All that can fail comes before a take-over: after it, the former primary would be refused.
+        listed, door = listed_tokens(settings), None
+        context = None if certificate is None else certificate.renewing_context()
+        if settings.agents is not None:
+            door = opened.enter_context(reserve(*agents_address(settings.agents), "--agents"))
         if settings.pair.peer is None:
             refuse_pair(settings.data_dir)
             primary = None
@@ -78,25 +88,25 @@ def serve(
             listener = opened.enter_context(listen(host, settings.port))
         else:
             listener = opened.enter_context(listen(host, settings.port))
-            check_agents(settings, AgentSites(inventory), secured=certificate is not None)
-            waiting = _waiting(settings, listener, certificate)
+            check = partial(check_joined, settings, inventory, secured=secured)
+            waiting = _waiting(settings, listener, certificate, check)
             signals.on_first = waiting.end
             primary = waiting.wait()
             if primary is None:
                 return
             opened.enter_context(leased(primary))  # to open a large store may take longer than a lease
-            store = opened.enter_context(Store(settings.data_dir, settings.coordinator.history, primary))
+            history = settings.coordinator.history
+            store = opened.enter_context(Store(settings.data_dir, history, primary, waiting.is_checked))
             opened.enter_context(kept(primary, store))
         ends = opened.enter_context(ExitStack())
-        enrolment = enrolment_of(settings, store, registry, inventory, certificate)
+        enrolment = enrolment_of(listed, store, registry, inventory, certificate)
         epoch = store.epoch if primary is None else primary.identity.epoch
-        hub = agents_hub(settings, enrolment, secured=certificate is not None, epoch=epoch)
+        hub = agents_hub(settings, enrolment, secured=secured, epoch=epoch)
         agents = Agents(enrolment, hub)
-        if hub is not None:
+        if hub is not None and door is not None:
             ends.callback(hub.close)
             hub.on_second.append(agents.note_second)
-            door = ends.enter_context(listen(*agents_address(settings.agents or ""), option="--agents"))
-            start_hub(hub, door, certificate)
+            hub.start(door, context)
         port = listener.getsockname()[1]
         advertise = settings.coordinator.advertise or _reached_at(host, port, scheme)
         services = build(
@@ -128,11 +138,16 @@ def serve(
         _exit_at_once()
 
 
-def _waiting(settings: ServerSettings, listener: socket.socket, certificate: Certificate | None) -> Waiting:
+def _waiting(
+    settings: ServerSettings,
+    listener: socket.socket,
+    certificate: Certificate | None,
+    check: Callable[[Database], object],
+) -> Waiting:
     """This server as a standby."""
     scheme, port = "http" if certificate is None else "https", listener.getsockname()[1]
     url = settings.coordinator.advertise or _reached_at(settings.host, port, scheme)
-    return Waiting(Pair(settings.pair, settings.data_dir, url), listener, certificate)
+    return Waiting(Pair(settings.pair, settings.data_dir, url), listener, certificate, check)
 
 
 def _tokens(settings: ServerSettings) -> Tokens | None:
@@ -204,9 +219,27 @@ _NO_PORT = {
 
 def listen(host: str, port: int, option: str = "") -> socket.socket:
     """A socket that listens; its address is that of ``option``, or else of ``--host`` and ``--port``."""
-    try:
+    with _refused(host, port, option):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)
+
+
+def reserve(host: str, port: int, option: str) -> socket.socket:
+    """A socket as :func:`listen` makes it, which refuses connections until it listens."""
+    with _refused(host, port, option), ExitStack() as failing:
+        made = failing.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if made.family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind((host, port))
+        failing.pop_all()
+    return made
+
+
+@contextmanager
+def _refused(host: str, port: int, option: str) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         why = _NO_PORT.get(error.errno or 0, error.strerror or str(error))
         why = why.format(host=option or "--host", port=option or "--port")

@@ -31,7 +31,7 @@ from speck.standby.messages import (
 from speck.store.artifacts import SCRATCH, hash_of
 from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb.database import Database
-from speck.store.opening import claimed_from, epoch_of
+from speck.store.opening import check, claimed_from, epoch_of
 from speck.store.transaction import Change
 
 _AT_ONCE = 1000  # records in one write
@@ -55,6 +55,7 @@ class Follower:
         self._copy = ""  # the id of the copy that is being received
         # Its differences to the store so far; None for a copy that is written as it comes.
         self._differences: dict[bytes, bytes | None] | None = None
+        self._checked: bytes | None = None  # the position at which all records could be read
         self._guard = threading.Lock()
         self._asking = False
         self._operations: dict[str, Callable[[Header, bytes], Answer]] = {
@@ -84,6 +85,17 @@ class Follower:
     def is_silent(self) -> bool:
         """True if the primary has not been heard of for so long that its lease has ended."""
         return self._clock() - self._heard > self._timing.silence
+
+    def check(self, further: Callable[[Database], object]) -> None:
+        """Check that the store can be served from: all records can be read, and ``further`` does not raise.
+
+        Raises :class:`~speck.errors.StoreError`, and what ``further`` raises.
+        """
+        position = self._position()
+        further(self._database)
+        if position is None or position != self._checked:
+            check(self._database)
+            self._checked = position
 
     def close(self) -> None:
         """Let go of the store."""

@@ -4,29 +4,55 @@ from __future__ import annotations
 
 import secrets
 import time
-from pathlib import Path
 
-from speck.errors import StoreError
-from speck.store.codec import EPOCH_KEY, FIRST_KEY, FORMAT, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
+from speck.errors import StoreDamaged, StoreError
+from speck.store.agents import AgentRecord
+from speck.store.codec import (
+    EPOCH_KEY,
+    FIRST_KEY,
+    FORMAT,
+    FORMAT_KEY,
+    IDENTITY_KEY,
+    POSITION_KEY,
+    decode_operation,
+)
 from speck.store.leveldb.database import Database
 
 _EPOCH_LEAP = 1_000_000  # more starts of a primary than there are in a year, one each minute
 
 
-def check(database: Database, directory: Path) -> None:
-    """Check that all records can be read, and write the format of a new store.
+def check(database: Database) -> None:
+    """Check that all records can be read.
 
     Raises :class:`~speck.errors.StoreError` for another format, or damage.
     """
-    found = database.get(FORMAT_KEY)
-    there = FORMAT if found is None else found.decode(errors="replace")
+    there = (database.get(FORMAT_KEY) or FORMAT.encode()).decode(errors="replace")
     if there != FORMAT:
-        raise StoreError(f"store {str(directory)!r} has format {there!r}, this SpecK reads {FORMAT!r}")
+        raise StoreError(
+            f"store {str(database.directory)!r} has format {there!r}, this SpecK reads {FORMAT!r}"
+        )
     with database.scan() as records:
         for _ in records:  # damage is reported now, not at the first use
             pass
-    if found is None:
+
+
+def ensure_format(database: Database) -> None:
+    """Write the format of a new store."""
+    if database.get(FORMAT_KEY) is None:
         database.write([(FORMAT_KEY, FORMAT.encode())])
+
+
+def agents_in(database: Database) -> list[AgentRecord]:
+    """The agents of sites, before the store is opened.  Raises :class:`~speck.errors.StoreDamaged`."""
+    with database.scan(b"agent/") as found:
+        values = [value for _, value in found]
+    try:
+        return [AgentRecord.from_dict(decode_operation(each)) for each in values]
+    except Exception as error:  # whatever the bytes may bring about
+        raise StoreDamaged(
+            f"store {str(database.directory)!r} is damaged: the agents of sites cannot be read "
+            f"({type(error).__name__}; stop the server, and see `speck store check`)"
+        ) from error
 
 
 def epoch_of(position: bytes | None) -> int:

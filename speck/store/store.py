@@ -43,7 +43,7 @@ from speck.store.codec import FIRST_KEY, key_of, number_part
 from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
 from speck.store.leveldb.database import Copy, Database
-from speck.store.opening import check, identity_of, leave_pair, next_number
+from speck.store.opening import check, ensure_format, identity_of, leave_pair, next_number
 from speck.store.profiles import MeasuredLink
 from speck.store.records import (
     AttemptRecord,
@@ -73,13 +73,15 @@ class Store:
     kinds of :class:`~speck.errors.StoreError` when it cannot be read or written.
 
     ``identity`` is of this store alone.  ``first_attempt`` is the number after which the attempts at a job
-    begin that the store hears of for the first time.  ``copy`` has each write before it is made.  ``epoch``
-    is that of a store without a copy which had one; 0 for any other.
+    begin that the store hears of for the first time.  ``copy`` has each write before it is made.
+    ``is_checked`` is true if all records were read just before.  ``epoch`` is that of a store without a copy
+    which had one; 0 for any other.
     """
 
     directory: Path
     bounds: HistoryBounds = field(default_factory=HistoryBounds)
     copy: Copy | None = field(default=None, repr=False)
+    is_checked: bool = field(default=False, repr=False)
     on_event: list[Callable[[Event], None]] = field(default_factory=list, init=False, repr=False)
     _cache: RevisionCache = field(default_factory=RevisionCache, init=False, repr=False)
     _scanned: dict[bytes, dict[bytes, tuple[bytes, Any]]] = field(
@@ -90,7 +92,9 @@ class Store:
     def __post_init__(self) -> None:
         self._database = Database(self.directory, self.copy)
         try:
-            check(self._database, self.directory)
+            if not self.is_checked:
+                check(self._database)
+            ensure_format(self._database)
             self.epoch = leave_pair(self._database) if self.copy is None else 0
             self.identity = identity_of(self._database)
             self.first_attempt = int(self._database.get(FIRST_KEY) or 0)

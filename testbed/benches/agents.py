@@ -29,7 +29,7 @@ from speck.core.runtime import Attempt, Handle
 from speck.core.settings import ServerSettings, Settings
 from speck.link.hub import Hub
 from speck.link.remote import remote_broker, remote_engine
-from speck.server.agents import agents_hub, enrolment_of, remote_binders, start_hub
+from speck.server.agents import agents_hub, enrolment_of, listed_tokens, remote_binders
 from speck.server.tls import Certificate
 from speck.store import Store
 from speck.testing.waiting import eventually
@@ -138,11 +138,11 @@ def joining_server(
     """A server on a loopback port, which does not reconcile."""
     settings = ServerSettings(agents="127.0.0.1:0")
     with Store(directory / "store") as store:
-        enrolment = enrolment_of(settings, store, registry, inventory, certificate)
+        enrolment = enrolment_of(listed_tokens(settings), store, registry, inventory, certificate)
         hub = agents_hub(settings, enrolment, secured=certificate is not None)
         assert hub is not None
         listener = socket.create_server(("127.0.0.1", 0))
-        start_hub(hub, listener, certificate)
+        hub.start(listener, None if certificate is None else certificate.renewing_context())
         agents = Agents(enrolment, hub)
         hub.on_second.append(agents.note_second)
         remote = remote_binders(hub, enrolment.inventory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +12,22 @@ import pytest
 from speck.core.inventory import Inventory
 from speck.core.live_inventory import live
 from speck.core.settings import ServerSettings
-from speck.errors import InvalidInput
+from speck.errors import InvalidInput, StoreDamaged
 from speck.link.hub import Hub
 from speck.schema.inventory import load_inventory
-from speck.server.agents import AgentSites, agents_address, agents_hub, enrolment_of, remote_binders
+from speck.server.agents import (
+    AgentSites,
+    agents_address,
+    agents_hub,
+    check_joined,
+    enrolment_of,
+    listed_tokens,
+    remote_binders,
+)
 from speck.server.tokens import Owner, Role, add_owner, digest
 from speck.store import Store
+from speck.store.agents import AgentRecord
+from speck.store.leveldb.database import Database
 from testbed.benches.examples import one_site
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
@@ -40,7 +51,7 @@ def store_fixture(tmp_path: Path) -> Iterator[Store]:
 def hub_of(
     settings: ServerSettings, store: Store, inventory: Inventory = INVENTORY, *, secured: bool = False
 ) -> Hub | None:
-    enrolment = enrolment_of(settings, store, double_kinds(World()), inventory, None)
+    enrolment = enrolment_of(listed_tokens(settings), store, double_kinds(World()), inventory, None)
     return agents_hub(settings, enrolment, secured=secured)
 
 
@@ -119,3 +130,20 @@ def test_an_address_behind_an_agent_is_that_of_one_site(engine: str, broker: str
     )
     with pytest.raises(InvalidInput, match="and 'C' has the same"):
         load_inventory(elsewhere)
+
+
+def test_a_store_is_checked_for_joined_sites_before_it_is_served(tmp_path: Path) -> None:
+    """A standby asks for no epoch if one of them could not be reached then."""
+    entry = {"spe_address": "sc://street:15002", "broker_address": "tcp://street:1883"}
+    with Store(tmp_path / "joined") as store, store.transaction() as transaction:
+        transaction.put_agent(AgentRecord(site="street", entry=entry))
+    with closing(Database(tmp_path / "joined")) as database:
+        check_joined(ServerSettings(agents="8181"), Inventory(), database, secured=False)
+        with pytest.raises(InvalidInput, match="site 'street' is reached through an agent"):
+            check_joined(ServerSettings(), Inventory(), database, secured=False)
+        other = Inventory({"B": one_site("B", "sc://street:15002", "tcp://b:1883")})
+        with pytest.raises(InvalidInput, match="sc://street:15002"):
+            check_joined(ServerSettings(agents="8181"), other, database, secured=False)
+        database.write([(b"agent/street", b"?")])
+        with pytest.raises(StoreDamaged, match="the agents of sites cannot be read"):
+            check_joined(ServerSettings(agents="8181"), Inventory(), database, secured=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from speck.core.settings import PairSettings, ServerSettings
-from speck.errors import InvalidInput, StoreError
+from speck.errors import Fault, InvalidInput, SpeckError, StoreError
 from speck.server.pair.keeping import GRACE, StandbyEvents
 from speck.server.pair.standby import Pair, Standby, pair_token
 from speck.server.process import serve
@@ -19,6 +20,7 @@ from speck.standby.messages import Header, NoAnswer, Refused, Timing
 from speck.standby.node import NAME, node_of, refuse_pair, with_epoch
 from speck.standby.witness import Vote, Witness
 from speck.store.codec import EPOCH_KEY, POSITION_KEY
+from speck.store.leveldb.database import Database
 from testbed.benches.pair import Clock, InMemoryPair
 
 URL, WITNESS = "http://127.0.0.1:1", "http://127.0.0.1:2"
@@ -31,6 +33,7 @@ class Server:
         self.directory, self.clock, self.witness = directory, clock, witness
         self._settings = PairSettings(witness=WITNESS, token=Path("token"), **role)  # type: ignore[arg-type]
         self.away = self.mute = False
+        self.fault = ""  # for which it could not serve
         self.start()
 
     def restart(self) -> None:
@@ -41,7 +44,12 @@ class Server:
         self.follower = Follower(self.directory, Timing(), self.clock)
         pair = Pair(self._settings, self.directory, f"http://{self.directory.name}")
         self.lease = Lease(Timing(), self.clock)
-        self.standby = Standby(pair, node_of(self.directory), self._asked, self.follower, self.lease)
+        node = node_of(self.directory)
+        self.standby = Standby(pair, node, self._asked, self.follower, self.lease, self._check)
+
+    def _check(self, database: Database) -> None:
+        if self.fault:
+            raise InvalidInput([Fault(self.fault)], "agents")
 
     def _asked(self, operation: str, header: Header, payload: bytes) -> dict[str, object]:
         if self.away:
@@ -76,11 +84,11 @@ def second_fixture(tmp_path: Path, clock: Clock, witness: Witness) -> Iterator[S
     server.follower.close()
 
 
-def in_step(server: Server, holder: str) -> None:
+def in_step(server: Server, holder: str, form: str = "1") -> None:
     """The server has a whole copy of the primary's, and the witness knows."""
     server.follower.handle("begin", {"epoch": 1, "url": URL, "identity": "i", "copy": "c"}, b"")
     server.follower.handle(
-        "end", {"epoch": 1, "url": URL, "copy": "c", "position": "1.a", "format": "1"}, b""
+        "end", {"epoch": 1, "url": URL, "copy": "c", "position": "1.a", "format": form}, b""
     )
     vote = {"epoch": 1, "number": 1, "holder": holder, "url": URL, "in_sync": True}
     server.witness.handle("renew", vote, b"")
@@ -110,6 +118,49 @@ def test_a_standby_takes_over_after_silence(first: Server, second: Server) -> No
     first.start()
     assert first.standby.look() is None  # another one has been the primary since
     assert "it has not heard of a primary yet" in first.standby.state()["detail"]
+
+
+def test_a_standby_that_could_not_serve_does_not_take_over(first: Server, second: Server) -> None:
+    """The former primary would be refused for good, although it may be back at once."""
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier)
+    second.clock.now += 5.1
+    second.fault = "site 'A' is reached through an agent"
+    assert second.standby.look() is None
+    assert "this server cannot take over: site 'A' is" in second.standby.state()["detail"]
+    first.restart()
+    assert first.standby.look() == 2
+
+
+def test_a_standby_whose_store_cannot_be_read_does_not_take_over(first: Server, second: Server) -> None:
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier, form="2")
+    second.clock.now += 5.1
+    assert second.standby.look() is None
+    assert "has format '2'" in second.standby.state()["detail"]
+    assert second.witness.vote.epoch == 1
+
+
+def test_the_records_of_a_standby_are_read_once_for_each_position(
+    first: Server, second: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for an epoch twice a second while the witness alone is in contact with the primary."""
+    first.standby.look()
+    holder = node_of(first.directory).identifier
+    in_step(second, holder)
+    read: list[Database] = []
+    monkeypatch.setattr("speck.standby.follower.check", read.append)
+    second.clock.now += 5.1
+    vote = {"epoch": 1, "number": 2, "holder": holder, "url": URL, "in_sync": True}
+    second.witness.handle("renew", vote, b"")
+    assert [second.standby.look() for _ in range(3)] == [None] * 3
+    assert len(read) == 1
+    write = {"epoch": 1, "url": URL, "before": "1.a", "after": "1.b"}
+    second.follower.handle("write", write, b"")
+    second.clock.now += 5.1
+    assert second.standby.look() == 2
+    assert len(read) == 2
+    assert second.standby.is_checked
 
 
 def test_a_standby_that_is_not_in_step_waits(first: Server, second: Server) -> None:
@@ -289,6 +340,25 @@ def test_a_server_that_was_in_a_pair_announces_a_higher_epoch(
 def test_a_claim_is_above_the_epochs_of_an_earlier_pair(first: Server) -> None:
     first.follower._database.write([(EPOCH_KEY, b"41")])
     assert first.standby.look() == 42
+
+
+@pytest.mark.parametrize("fault", ["port", "tokens"])
+def test_a_server_that_could_not_accept_agents_does_not_become_a_standby(tmp_path: Path, fault: str) -> None:
+    (token := tmp_path / "token").write_text("0123456789abcdef")
+    token.chmod(0o600)
+    pair = PairSettings(standby_of=URL, witness=WITNESS, token=token)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1] if fault == "port" else 0
+        settings = replace(
+            ServerSettings(),
+            data_dir=tmp_path / "store",
+            port=0,
+            pair=pair,
+            agents=f"127.0.0.1:{port}",
+            agent_tokens=tmp_path / "none" if fault == "tokens" else None,
+        )
+        with pytest.raises(SpeckError, match=r"with --agents\)" if port else "none cannot be used"):
+            serve(settings, ready=lambda *_: None)
 
 
 def test_the_file_of_a_pair(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from speck.coordinator.agents.enrolment import Enrolment, Invitation, NoTokens
+from speck.coordinator.agents.enrolment import Enrolment, Invitation, ListedTokens, NoTokens, with_joined
 from speck.coordinator.agents.presence import Agents
 from speck.coordinator.agents.upgrades import Upgrades
 
-__all__ = ["Agents", "Enrolment", "Invitation", "NoTokens", "Upgrades"]
+__all__ = ["Agents", "Enrolment", "Invitation", "ListedTokens", "NoTokens", "Upgrades", "with_joined"]

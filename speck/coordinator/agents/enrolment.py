@@ -72,6 +72,18 @@ class NoTokens:
         return ()
 
 
+def with_joined(inventory: Inventory, records: Iterable[AgentRecord]) -> Inventory:
+    """A server's own inventory with the sites that joined.
+
+    Raises :class:`~speck.errors.InvalidInput` for one that contradicts it.
+    """
+    found = inventory
+    for record in records:
+        if record.entry is not None and record.site not in inventory.sites:
+            found = with_site(found, record.site, record.entry)
+    return found
+
+
 @dataclass
 class Enrolment:
     """Safe to use from several threads.
@@ -104,8 +116,7 @@ class Enrolment:
         self._own = Inventory(self.inventory.sites, self.inventory.brokers, self.inventory.links)
         for record in self.store.agents():
             self._keep(record)
-            if record.entry is not None and record.site not in self._own.sites:
-                self.inventory.replace(with_site(self.inventory, record.site, record.entry))
+        self.inventory.replace(with_joined(self._own, self._records.values()))
 
     # --- connections
 

@@ -7,13 +7,14 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from speck.core.settings import PairSettings
-from speck.errors import Fault, InvalidInput
+from speck.errors import Fault, InvalidInput, SpeckError
 from speck.server.pair.app import create_pair_app
 from speck.server.signals import print_error
 from speck.server.tls import Certificate
@@ -26,6 +27,7 @@ from speck.standby.node import Node, node_of, with_claim, with_epoch
 from speck.standby.primary import Identity, Primary, Wires
 from speck.standby.wire import HttpWire, context_of, url_fault
 from speck.standby.witness import Vote
+from speck.store.leveldb.database import Database
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +88,9 @@ class Standby:
     """Follows the primary, and asks the witness for the next epoch when that is silent, or has been this one.
 
     A server that was the primary at the last epoch resumes at once; one with ``--standby`` begins if there
-    has been no primary yet.
+    has been no primary yet.  ``check`` raises a :class:`~speck.errors.SpeckError` if this server could not
+    serve from the standby's database: it asks for no epoch then, after which the former primary would be
+    refused.
     """
 
     def __init__(
@@ -96,9 +100,11 @@ class Standby:
         witness: Handler,
         follower: Follower,
         lease: Lease,
+        check: Callable[[Database], object] = lambda database: None,
     ) -> None:
         self._pair, self._node, self._witness = pair, node, witness
-        self._follower, self._lease = follower, lease
+        self._follower, self._lease, self._check = follower, lease, check
+        self.is_checked = False
         self._reason = "it has not asked the witness yet"
 
     def state(self) -> dict[str, Any]:
@@ -123,11 +129,13 @@ class Standby:
 
         Raises :class:`~speck.standby.messages.Refused` with the reason why it does not ask.
         """
+        self.is_checked = False
         if self._resumes(vote) or self._begins(vote):
             self._node = with_claim(self._pair.directory, self._node)
             return self._follower.take_over(lambda: self._claim(vote), if_silent=False)
         if vote.epoch and self._follower.is_silent:
             self._demand_all(vote)
+            self._demand_readiness()
             return self._follower.take_over(lambda: self._claim(vote))
         return None
 
@@ -152,6 +160,14 @@ class Standby:
         if not (own or vote.in_sync):
             raise Refused(f"the store here lacks changes of the last primary, {vote.url}")
 
+    def _demand_readiness(self) -> None:
+        """Raise :class:`~speck.standby.messages.Refused` if this server could not serve."""
+        try:
+            self._follower.check(self._check)
+        except SpeckError as error:
+            raise Refused(f"this server cannot take over: {error}") from error
+        self.is_checked = True
+
     def _claim(self, vote: Vote) -> int:
         sent = self._lease.clock()
         header = {
@@ -173,11 +189,16 @@ class Standby:
 
 @dataclass
 class Waiting:
-    """A standby in this process, which serves refusals until it is the primary or is ended."""
+    """A standby in this process, which serves refusals until it is the primary or is ended.
+
+    ``check`` is as in :class:`Standby`.  ``is_checked`` is true if all records were read before a take-over.
+    """
 
     pair: Pair
     listener: socket.socket
     certificate: Certificate | None
+    check: Callable[[Database], object]
+    is_checked: bool = field(default=False, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
 
     def end(self) -> None:
@@ -197,7 +218,7 @@ class Waiting:
         node, wires = node_of(self.pair.directory), self.pair.wires()
         lease = Lease(self.pair.timing)
         follower = Follower(self.pair.directory, self.pair.timing)
-        standby = Standby(self.pair, node, wires.witness, follower, lease)
+        standby = Standby(self.pair, node, wires.witness, follower, lease, self.check)
         app = create_pair_app(follower.handle, self.pair.token, standby.state)
         server = WebServer(app, self.listener.dup(), certificate=self.certificate)
         serving = threading.Thread(target=server.run, name="standby", daemon=True)
@@ -210,6 +231,7 @@ class Waiting:
             serving.join()
         if epoch is None:
             return None
+        self.is_checked = standby.is_checked
         identity = Identity(node.identifier, self.pair.url, epoch)
         return Primary(identity, self.pair.directory, wires, lease, end_at_once)
 
