@@ -97,16 +97,14 @@ def serve(
             opened.enter_context(leased(primary))  # to open a large store may take longer than a lease
             history = settings.coordinator.history
             store = opened.enter_context(Store(settings.data_dir, history, primary, waiting.is_checked))
-            opened.enter_context(kept(primary, store))
         ends = opened.enter_context(ExitStack())
         enrolment = enrolment_of(listed, store, registry, inventory, certificate)
         epoch = store.epoch if primary is None else primary.identity.epoch
         hub = agents_hub(settings, enrolment, secured=secured, epoch=epoch)
         agents = Agents(enrolment, hub)
-        if hub is not None and door is not None:
+        if hub is not None:
             ends.callback(hub.close)
             hub.on_second.append(agents.note_second)
-            hub.start(door, context)
         port = listener.getsockname()[1]
         advertise = settings.coordinator.advertise or _reached_at(host, port, scheme)
         services = build(
@@ -125,6 +123,11 @@ def serve(
             tokens, _names(host, [advertise, *settings.allowed_hosts]), _client_rate(settings)
         )
         server = WebServer(create_app(services, protection), listener, certificate=certificate)
+        if primary is not None:
+            primary.announce()
+            ends.enter_context(kept(primary, store))
+        if hub is not None and door is not None:
+            hub.start(door, context)
         try:
             coordinator.start()
             signals.on_first = lambda: _end(coordinator, server, settings.ending)

@@ -77,6 +77,7 @@ class Primary:
         self._trouble = "it has not answered yet"
         # The record of the witness may be of the time before this process.
         self._promised = True
+        self._opening = True  # nothing was written or called yet
         self._number = 0
         self._asking_witness = threading.Lock()
         self._tail: _Tail | None = None
@@ -95,8 +96,8 @@ class Primary:
         }
 
     def permit(self, address: str) -> None:
-        """Raise :class:`~speck.errors.Unreachable` if another server may be the primary by now."""
-        if not self.lease.held():
+        """Raise :class:`~speck.errors.Unreachable` unless this server, and no other, can be the primary."""
+        if self._opening or not self.lease.held():
             text = f"{address} is not called: this server may no longer be the primary (epoch "
             raise Unreachable(f"{text}{self.identity.epoch})", address=address)
 
@@ -106,6 +107,7 @@ class Primary:
         """See :class:`speck.store.leveldb.database.Copy`."""
         if not self.lease.held():
             raise StoreError(f"the store cannot be written: {self._unconfirmed()}")
+        self._opening = False
         if epoch_of(position) != self.identity.epoch:  # the first write of the epoch
             changes = [*changes, (EPOCH_KEY, str(self.identity.epoch).encode())]
         before = position or b""
@@ -173,15 +175,35 @@ class Primary:
         with self._asking_witness:
             self._ask_witness(in_sync=self._in_sync)
 
+    def announce(self) -> None:
+        """Let the witness store that this server serves from now on: the former primary cannot replace it.
+
+        Raises :class:`~speck.errors.StoreError` if the witness does not confirm.
+        """
+        with self._asking_witness:
+            self._opening = False
+            try:
+                self._ask_witness(in_sync=self._in_sync)
+            except (NoAnswer, Refused) as error:
+                raise StoreError(
+                    f"the witness has not confirmed that this server is the primary ({error})"
+                ) from error
+
     def _ask_witness(self, *, in_sync: bool) -> None:
-        """Let the witness store if the standby is in step; one request at a time, each with a number."""
+        """Let the witness store if the standby is in step; one request at a time, each with a number.
+
+        While this server opens its store, it only renews the lease.
+        """
         self._number += 1
-        self._promised = self._promised or in_sync
+        opening, self._promised = self._opening, self._promised or in_sync
         sent = self.lease.clock()
-        header = self._header(number=self._number, in_sync=in_sync, holder=self.identity.holder)
+        header = self._header(
+            number=self._number, in_sync=in_sync, opening=opening, holder=self.identity.holder
+        )
         self._ask(self._wires.witness, "renew", header)
         self.lease.renewed(sent)
-        self._promised = in_sync
+        if not opening:
+            self._promised = in_sync
 
     def look(self) -> None:
         """End this process if the lease has ended."""

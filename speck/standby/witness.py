@@ -1,7 +1,9 @@
 """The witness: it stores which server of a pair is the primary, and whether the other one has all of it.
 
 Its record is on disk before an answer that depends on it.  It grants an epoch to the standby only if that is
-in step, and the primary has been silent; to the primary again at any time, as after its restart.
+in step, and the primary has been silent; to the primary again at any time, as after its restart.  A primary
+writes and calls nothing before it has said that it serves: until then, the former one may replace it, which
+has everything, too.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +25,15 @@ from speck.standby.messages import Answer, BadRequest, Header, Refused, Timing, 
 class Vote:
     """The primary: its ``epoch`` (0: there was none), the id of the server, its URL.
 
-    ``in_sync``: the standby has everything that was written.
+    ``in_sync``: the standby has everything that was written.  ``former``: the id of the primary before, until
+    this one serves.
     """
 
     epoch: int = 0
     holder: str = ""
     url: str = ""
     in_sync: bool = False
+    former: str = ""
 
 
 class Witness:
@@ -66,6 +70,8 @@ class Witness:
             raise self._refused("another server is the primary")
         if epoch == self.vote.epoch and number <= self._number:
             raise Refused("a later request has come before", epoch, given.holder)
+        if header.get("opening") is True and epoch == self.vote.epoch:
+            given = replace(given, in_sync=self.vote.in_sync, former=self.vote.former)
         self._store(given)
         self._number = number
         self._silent_from = self._clock() + self._timing.silence
@@ -75,18 +81,19 @@ class Witness:
         """Grant the next epoch."""
         known, holder = number_in(header, "epoch"), text_in(header, "holder")
         own = holder == self.vote.holder
-        if not own and (why := self._reason_against(flag_in(header, "first"))):
+        if not own and (why := self._reason_against(holder, flag_in(header, "first"))):
             raise self._refused(why)
         epoch = max(known, self.vote.epoch) + 1
-        self._store(Vote(epoch, holder, text_in(header, "url"), own and self.vote.in_sync))
+        former = self.vote.former if own else self.vote.holder
+        self._store(Vote(epoch, holder, text_in(header, "url"), own and self.vote.in_sync, former))
         self._number = 0
         self._silent_from = self._clock() + self._timing.silence
         return asdict(self.vote)
 
-    def _reason_against(self, first: bool) -> str:
+    def _reason_against(self, holder: str, first: bool) -> str:
         if not self.vote.epoch:
             return "" if first else "no server has been the primary yet"
-        if not self.vote.in_sync:
+        if not self.vote.in_sync and holder != self.vote.former:
             return "the standby has not all that the primary has written"
         if self._clock() < self._silent_from:
             return "the primary is in contact"
@@ -119,7 +126,8 @@ def _read(path: Path) -> Vote:
         if not isinstance(data, dict) or data.get("format") != 1:
             raise BadRequest("no format 1")
         epoch, in_sync = number_in(data, "epoch"), flag_in(data, "in_sync")
-        return Vote(epoch, text_in(data, "holder"), text_in(data, "url"), in_sync)
+        former = text_in({"former": "", **data}, "former")
+        return Vote(epoch, text_in(data, "holder"), text_in(data, "url"), in_sync, former)
     except BadRequest as error:
         raise _wrong(f"{path} is not the record of a witness (expected format 1)") from error
 

@@ -18,10 +18,11 @@ from speck.standby.follower import Follower
 from speck.standby.lease import Lease
 from speck.standby.messages import Header, NoAnswer, Refused, Timing
 from speck.standby.node import NAME, node_of, refuse_pair, with_epoch
+from speck.standby.primary import Identity, Primary, Wires
 from speck.standby.witness import Vote, Witness
 from speck.store.codec import EPOCH_KEY, POSITION_KEY
 from speck.store.leveldb.database import Database
-from testbed.benches.pair import Clock, InMemoryPair
+from testbed.benches.pair import Clock, InMemoryPair, Wire
 
 URL, WITNESS = "http://127.0.0.1:1", "http://127.0.0.1:2"
 
@@ -161,6 +162,65 @@ def test_the_records_of_a_standby_are_read_once_for_each_position(
     assert second.standby.look() == 2
     assert len(read) == 2
     assert second.standby.is_checked
+
+
+def taken_over(first: Server, second: Server) -> Primary:
+    """The second server as the primary, which has not begun to serve."""
+    assert first.standby.look() == 1
+    in_step(second, node_of(first.directory).identifier)
+    second.clock.now += 5.1
+    assert second.standby.look() == 2
+    lost = Wire(second.witness.handle, broken=True)
+    wires = Wires(lost, lost, lost, Wire(second.witness.handle))
+    identity = Identity(node_of(second.directory).identifier, "http://second", 2)
+    return Primary(identity, second.directory, wires, second.lease, lambda reason: None)
+
+
+def test_the_former_primary_returns_if_its_successor_did_not_begin(first: Server, second: Server) -> None:
+    """Nothing was written since: it has everything, and so has the other one."""
+    primary = taken_over(first, second)
+    primary.renew_at_witness()  # while it opens its store
+    first.restart()
+    first.follower._database.write([(POSITION_KEY, b"1.a")])
+    first.clock.now += 4.9
+    assert first.standby.look() is None  # its successor may be opening its store
+    first.clock.now += 0.2
+    assert first.standby.look() == 3
+    with pytest.raises(StoreError, match="the witness has not confirmed"):
+        primary.announce()
+    second.restart()
+    second.clock.now += 5.1
+    assert second.standby.look() == 4  # nor has the former one begun
+
+
+def test_the_former_primary_does_not_return_once_its_successor_serves(first: Server, second: Server) -> None:
+    taken_over(first, second).announce()
+    first.restart()
+    first.follower._database.write([(POSITION_KEY, b"1.a")])
+    first.clock.now += 60
+    assert first.standby.look() is None
+    assert "lacks changes of the last primary" in first.standby.state()["detail"]
+
+
+def test_a_successor_that_did_not_begin_waits_for_silence(first: Server, second: Server) -> None:
+    """It could begin and end for ever otherwise, and the former primary would never be asked."""
+    taken_over(first, second)
+    second.restart()
+    assert second.standby.look() is None
+    second.clock.now += 5.1
+    assert second.standby.look() == 3
+
+
+def test_a_primary_that_does_not_begin_again_is_replaced(first: Server, second: Server) -> None:
+    """It renews its lease while it opens its store, and ends with an error each time."""
+    first.standby.look()
+    in_step(second, holder := node_of(first.directory).identifier)
+    first.restart()
+    assert first.standby.look() == 2
+    vote = {"epoch": 2, "number": 1, "holder": holder, "url": URL, "in_sync": False, "opening": True}
+    first.witness.handle("renew", vote, b"")
+    second.clock.now += 5.1
+    assert second.standby.look() == 3
 
 
 def test_a_standby_that_is_not_in_step_waits(first: Server, second: Server) -> None:

@@ -119,6 +119,16 @@ def test_an_engine_is_not_called_without_a_lease(pair: InMemoryPair) -> None:
     assert len(pair.deposed) == 1
 
 
+def test_the_first_write_tells_the_witness_that_the_primary_serves(pair: InMemoryPair) -> None:
+    primary = pair.begin("a", "primary")
+    primary.renew_at_witness()
+    pair.witness.vote = replace(pair.witness.vote, former="b")
+    primary.renew_at_witness()
+    assert pair.witness.vote.former == "b"
+    primary.confirm([(b"job/x", b"")], b"")
+    assert pair.witness.vote.former == ""
+
+
 def test_a_primary_goes_on_alone_once_the_witness_knows(pair: InMemoryPair) -> None:
     pair.join()
     pair.to_standby.broken = True

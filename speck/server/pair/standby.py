@@ -140,8 +140,9 @@ class Standby:
         return None
 
     def _resumes(self, vote: Vote) -> bool:
-        """True if it was the primary, and nobody else has been since."""
-        return vote.epoch > 0 and vote.holder == self._node.identifier and vote.epoch == self._node.epoch
+        """True if it was the primary, and nobody else has been since, nor could be."""
+        own = vote.holder == self._node.identifier and vote.epoch == self._node.epoch
+        return vote.epoch > 0 and own and not vote.former
 
     def _begins(self, vote: Vote) -> bool:
         """True if it is the first primary of its pair."""
@@ -157,7 +158,7 @@ class Standby:
         # A store has no position before its first write as a primary's, and after a repair.
         if not self._follower.is_complete and not (own and self._node.claims):
             raise Refused("the store here is no complete copy of the primary's")
-        if not (own or vote.in_sync):
+        if not (own or vote.in_sync or vote.former == self._node.identifier):
             raise Refused(f"the store here lacks changes of the last primary, {vote.url}")
 
     def _demand_readiness(self) -> None:
