@@ -31,31 +31,48 @@ def oldest(stretches: Collection[Stretch], times: Times, now: float) -> float | 
 def first_times(connected: Connected, stretches: Collection[Stretch]) -> dict[Stretch, int | None]:
     """The times of the first records of stretches, as :func:`oldest` takes them.
 
-    What takes too long or has no time is missing; the longest stretches are read first.
+    What takes too long, has no time or cannot be read yet is missing; the longest stretches are read first.
     """
     deadline, found = time.monotonic() + PATIENCE, {}
+    readable = _readable_ends(connected.single, stretches)
     for each in sorted(stretches, key=lambda each: each.first - each.end):
         with suppress(_Late):
-            at = _first_time(connected.single, each, deadline)
+            at = _first_time(connected.single, each, readable[each], deadline)
             if at is None or at >= 0:  # a record without a time has -1
                 found[each] = at
     return found
 
 
 class _Late(Exception):
-    """The record did not come in time."""
+    """The record did not come in time, or is behind the beginning of an open transaction."""
 
 
-def _first_time(consumer: Any, stretch: Stretch, deadline: float) -> int | None:
-    """The time of the first record; ``None`` if there is none.  Raises :class:`_Late`."""
+def _readable_ends(consumer: Any, stretches: Collection[Stretch]) -> dict[Stretch, int]:
+    """The ends of stretches as far as they can be read: an open transaction holds the rest back."""
+    parts = {each: _partition(each) for each in stretches}
+    ends = consumer.end_offsets(list(set(parts.values()))) if parts else {}
+    return {each: min(each.end, ends[part]) for each, part in parts.items()}
+
+
+def _partition(stretch: Stretch) -> Any:
     from kafka import TopicPartition
 
-    part = TopicPartition(stretch.topic, stretch.partition)
+    return TopicPartition(stretch.topic, stretch.partition)
+
+
+def _first_time(consumer: Any, stretch: Stretch, readable: int, deadline: float) -> int | None:
+    """The time of the first record; ``None`` if there is none.  Raises :class:`_Late`."""
+    if readable <= stretch.first:
+        raise _Late
+    part = _partition(stretch)
     consumer.assign([part])
     consumer.seek(part, stretch.first)
     while time.monotonic() < deadline:
         for record in consumer.poll(_POLL_MS).get(part, ()):
             return None if record.offset >= stretch.end else int(record.timestamp)
-        if (consumer.position(part, timeout_ms=_POLL_MS) or 0) >= stretch.end:
+        position = consumer.position(part, timeout_ms=_POLL_MS) or 0
+        if position >= stretch.end:
             return None
+        if position >= readable:
+            break
     raise _Late

@@ -44,7 +44,10 @@ class Unread:
 
 
 def ends(connected: Connected, topic: str) -> Offsets:
-    """The end of each partition, up to which readers of committed records read."""
+    """The end of each partition, behind all messages that the broker has acknowledged.
+
+    Those of an open transaction are before it, and so are others behind them, which nobody reads yet.
+    """
     return _ends(connected, describe(connected, topic)).get(topic, {})
 
 
@@ -54,16 +57,19 @@ def begins(connected: Connected, topic: str) -> Offsets:
 
 
 def at_start(connected: Connected, topic: str, start: str) -> Offsets:
-    """The offset of each partition at a start (:mod:`speck.core.start`); the end if nothing came since."""
+    """The offset of each partition at a start (:mod:`speck.core.start`).
+
+    If nothing came since, the end, or the beginning of the first open transaction: its messages come yet.
+    """
     from kafka.admin import OffsetTimestamp
 
     if start == LATEST:
-        return ends(connected, topic)
+        return _readable_ends(connected, describe(connected, topic)).get(topic, {})
     if start == EARLIEST:
         return begins(connected, topic)
     described = describe(connected, topic)
     found = _offsets(connected, described, OffsetTimestamp(start_millis(start))).get(topic, {})
-    end = _ends(connected, described).get(topic, {})
+    end = _readable_ends(connected, described).get(topic, {})
     return {part: offset if offset >= 0 else end[part] for part, offset in found.items()}
 
 
@@ -100,7 +106,7 @@ def place(connected: Connected, group: str, topic: str) -> Place | None:
 def unread(connected: Connected, noted: Mapping[str, Mapping[str, str]]) -> dict[str, Unread]:
     """The unread messages of each session, by its name; ``noted`` has the ids of its topics by their names.
 
-    Offsets count the marks of transactions too.
+    Offsets count the marks of transactions too, and the messages of open ones.
     """
     topics = sorted({topic for ids in noted.values() for topic in ids})
     described = describe(connected, *topics) if topics else []
@@ -143,7 +149,8 @@ def delete_before(
 
     described = describe(connected, topic)
     moment = OffsetTimestamp(int((time.time() - kept_seconds) * 1000))
-    first, end = _begins(connected, described).get(topic, {}), _ends(connected, described).get(topic, {})
+    first = _begins(connected, described).get(topic, {})
+    end = _readable_ends(connected, described).get(topic, {})
     before = {}
     for part, offset in _offsets(connected, described, moment).get(topic, {}).items():
         young = offset if offset >= 0 else end[part]
@@ -155,6 +162,13 @@ def delete_before(
 
 
 def _ends(connected: Connected, described: Iterable[Mapping[str, Any]]) -> dict[str, Offsets]:
+    from kafka.admin import OffsetSpec
+
+    return _offsets(connected, described, OffsetSpec.LATEST)
+
+
+def _readable_ends(connected: Connected, described: Iterable[Mapping[str, Any]]) -> dict[str, Offsets]:
+    """The ends up to which readers of committed records read: the last stable offsets."""
     from kafka.admin import OffsetSpec
 
     return _offsets(connected, described, OffsetSpec.LATEST, isolation_level="read_committed")

@@ -5,7 +5,8 @@ Its files stay over :meth:`kill` and :meth:`start`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,14 @@ class KafkaServer(RealServer):
 
     def abort_transaction(self, topic: str, values: Sequence[bytes], *, at: float) -> None:
         """Append values in a transaction, and abort it; ``at``: their time, s since 1970."""
+        with self.open_transaction(topic, values, at=at):
+            pass
+
+    @contextmanager
+    def open_transaction(
+        self, topic: str, values: Sequence[bytes], *, at: float | None = None
+    ) -> Iterator[None]:
+        """Append values in a transaction, which is aborted at the end; ``at`` as in :meth:`publish`."""
         from kafka import KafkaProducer
 
         producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{self.port}", transactional_id="testbed")
@@ -133,8 +142,9 @@ class KafkaServer(RealServer):
             producer.init_transactions()
             producer.begin_transaction()
             for each in values:
-                producer.send(topic, value=each, timestamp_ms=int(at * 1000))
+                producer.send(topic, value=each, timestamp_ms=None if at is None else int(at * 1000))
             producer.flush(30)
+            yield
             producer.abort_transaction()
         finally:
             producer.close()

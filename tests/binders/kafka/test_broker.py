@@ -281,6 +281,26 @@ def test_a_marker_is_reached_though_more_has_come_since(cleared: KafkaServer, op
     assert broker.drained(SESSION, "marker", 0.1)
 
 
+def test_what_is_behind_an_open_transaction_waits_and_is_drained(
+    cleared: KafkaServer, opened: Opened
+) -> None:
+    """A job that leaves the topic meanwhile must not leave these messages behind."""
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 1)
+    with cleared.open_transaction("in", [b"aborted"]):
+        cleared.publish("in", [b"1", b"2", b"3"])
+        committed(cleared, SESSION, "in", 0, '{"attempt": 1, "messages": 0}')
+        assert broker.waiting(SESSION) == 4
+        assert not broker.drained(SESSION, "marker", 0.1)
+        assert broker.behind([SESSION]) == {SESSION: Backlog(4)}  # of an age that nobody can read yet
+        assert broker.count_from("in", "earliest") == broker.count_from("in", "latest") == CountFrom(4)
+        broker.begin_session(f"{SESSION}-2", "in", "latest")
+        assert broker.waiting(f"{SESSION}-2") == 4  # they come yet
+    committed(cleared, SESSION, "in", 4, '{"attempt": 1, "messages": 3}')
+    assert broker.drained(SESSION, "marker", 0.1)
+
+
 def test_messages_with_the_offsets_of_lost_ones_wait(
     kafka: KafkaServer, opened: Opened, tmp_path: Path
 ) -> None:

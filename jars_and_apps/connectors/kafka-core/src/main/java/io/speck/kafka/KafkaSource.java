@@ -277,13 +277,16 @@ final class KafkaSource extends BufferedSource {
         }
     }
 
-    /** True for an order to drain, and if the messages that wait for a commit leave no room for others. */
+    /**
+     * True for an order to drain, and if the messages that wait for a commit leave no room for others. Not without such
+     * messages: an order may wait for the end of another program's transaction, and no commit brings that about.
+     */
     @Override
     public boolean commitIsDue(long offset) {
         lock.lock();
         try {
-            boolean nothingWaits = !buffer.hasWaiting(Long.MAX_VALUE);
-            return nothingWaits && (!control.drain().isEmpty() || uncommitted.bytes() > settings.bufferBytes() / 2);
+            boolean allTaken = !uncommitted.isEmpty() && !buffer.hasWaiting(Long.MAX_VALUE);
+            return allTaken && (!control.drain().isEmpty() || uncommitted.bytes() > settings.bufferBytes() / 2);
         } finally {
             lock.unlock();
         }
