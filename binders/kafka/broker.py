@@ -33,6 +33,7 @@ _UNKNOWN_TOPIC = 3  # the error code of a topic that there is not
 
 # A topic that SpecK makes keeps messages until they are deleted: a job that is away finds all of them.
 _KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+_MAKING = {"id": ""}  # the record of a topic that is about to be made
 
 _T = TypeVar("_T")
 
@@ -345,8 +346,12 @@ class KafkaBroker(BrokerBinder):
         """The id of a topic, which is made if there is none."""
         (found,) = describe(connected, topic)
         if found["error_code"] == _UNKNOWN_TOPIC:
+            # First, since a topic that is made and not noted would keep all messages for ever.
+            self._put(connected, f"topic/{topic}", _MAKING)
             make_topic(connected, topic, _KEPT, partitions)
             (found,) = describe(connected, topic)
+            self._put(connected, f"topic/{topic}", {"id": str(found["topic_id"])})
+        elif self._log.get(f"topic/{topic}") == _MAKING and _is_kept(connected, topic):
             self._put(connected, f"topic/{topic}", {"id": str(found["topic_id"])})
         return str(found["topic_id"])
 
@@ -446,6 +451,11 @@ def _raise_first(errors: Any) -> None:
     for error in errors:
         if error is not NoError and error is not None:
             raise error() if isinstance(error, type) else error
+
+
+def _is_kept(connected: Connected, topic: str) -> bool:
+    """True if a topic has the settings of those that SpecK makes: it may be another's of the same name."""
+    return limits.topic_settings(connected, topic).items() >= _KEPT.items()
 
 
 def _check_topic(topic: str) -> None:

@@ -94,6 +94,11 @@ def topic_complaints(topic: str, settings: Settings) -> Iterator[Complaint]:
         )
 
 
+def topic_settings(connected: Connected, topic: str) -> Settings:
+    """The settings of a topic; empty if the broker does not show them."""
+    return _described(connected, {"TOPIC": [topic]}).get(("topic", topic), {})
+
+
 def _described(connected: Connected, names: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], Settings]:
     from kafka.admin import ConfigResource
 

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from binders.kafka import KafkaBroker
+from binders.kafka.client import Connected
+from binders.kafka.control_log import ControlLog
 from speck.binder import Backlog, BrokerBinder, CountFrom
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput, Rejected, Unreachable
@@ -405,6 +408,51 @@ def test_only_what_all_sessions_have_passed_is_deleted(
     broker.delete_session(f"{SESSION}-2")
     broker.purge()
     assert remaining(cleared, "in") == 2
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+def test_a_topic_whose_making_was_interrupted_is_deleted_from_too(
+    writes: int, cleared: KafkaServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator may end at each write of the control topic, before or after the topic is made."""
+    left, write = [writes], ControlLog.write
+
+    def interrupted(self: ControlLog, connected: Connected, key: str, *others: Any) -> None:
+        if key == "topic/in":
+            left[0] -= 1
+            if left[0] == -1:
+                raise Unreachable("interrupted")
+        write(self, connected, key, *others)
+
+    monkeypatch.setattr(ControlLog, "write", interrupted)
+    with pytest.raises(Unreachable, match="interrupted"):
+        opened(cleared.address).ensure_topic("in")
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    cleared.publish("in", [b"1", b"2"])
+    committed(cleared, SESSION, "in", 2, "{}")
+    monkeypatch.setattr("binders.kafka.broker.KEPT_SECONDS", -60.0)
+    broker.purge()
+    assert remaining(cleared, "in") == 0
+
+
+def test_a_topic_of_others_that_was_to_be_made_is_left_alone(
+    cleared: KafkaServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka.admin import NewTopic
+
+    broker = opened(cleared.address)
+    broker.check()
+    cleared.publish("speck.control", [b'{"id": ""}'], key=b"topic/theirs")
+    admin = cleared.admin()
+    admin.create_topics([NewTopic("theirs", 1, 1, topic_configs={"retention.ms": "86400000000"})])
+    admin.close()
+    broker.ensure_session(SESSION, "theirs")
+    cleared.publish("theirs", [b"1", b"2"])
+    committed(cleared, SESSION, "theirs", 2, "{}")
+    monkeypatch.setattr("binders.kafka.broker.KEPT_SECONDS", -60.0)
+    broker.purge()
+    assert remaining(cleared, "theirs") == 2
 
 
 def test_a_topic_of_others_is_left_alone(
