@@ -14,9 +14,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
@@ -85,7 +85,7 @@ final class Poller implements AutoCloseable {
     }
 
     private final SourceSettings settings;
-    private final KafkaConsumer<byte[], byte[]> consumer;
+    private final Consumer<byte[], byte[]> consumer;
     private final String topicId;
     /** The id of the topic of that name now. */
     private String presentTopicId;
@@ -100,11 +100,12 @@ final class Poller implements AutoCloseable {
     private long lookedNanos = System.nanoTime();
     private boolean paused;
     private boolean committing;
+    /** The place that was committed last, or is under way. */
     private Place lastCommit;
     private long commitAfterNanos;
 
     /** @param consumer assigned to its partitions, at their places */
-    Poller(SourceSettings settings, KafkaConsumer<byte[], byte[]> consumer, String topicId, Reader reader,
+    Poller(SourceSettings settings, Consumer<byte[], byte[]> consumer, String topicId, Reader reader,
             Collection<TopicPartition> data, TopicPartition control) {
         this.settings = settings;
         this.consumer = consumer;
@@ -324,11 +325,10 @@ final class Poller implements AutoCloseable {
         if (due == null) {
             return;
         }
-        Place place = due;
         committing = true;
-        consumer.commitAsync(place.commits(settings, reader.messages()), (done, error) -> {
+        lastCommit = due;
+        consumer.commitAsync(due.commits(settings, reader.messages()), (done, error) -> {
             committing = false;
-            lastCommit = place;
             commitAfterNanos = System.nanoTime() + (error == null ? 0 : RETRY_NANOS);
             if (error != null) {
                 LOG.debug("{}: the place was not committed: {}", settings.session(), error.getMessage());
