@@ -11,6 +11,7 @@ import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.CloseOptions;
@@ -161,13 +162,7 @@ final class Poller implements AutoCloseable {
     private void step() {
         boolean full = pauseIfFull();
         commitIfDue();
-        ConsumerRecords<byte[], byte[]> records;
-        try {
-            records = consumer.poll(full ? Duration.ZERO : POLL);
-        } catch (OffsetOutOfRangeException e) {
-            tryToContinue(e);
-            return;
-        }
+        ConsumerRecords<byte[], byte[]> records = poll(full ? Duration.ZERO : POLL);
         records.records(control).forEach(reader::control);
         for (TopicPartition each : data) {
             List<KafkaMessage> arrived = decoded(records.records(each));
@@ -177,6 +172,31 @@ final class Poller implements AutoCloseable {
             }
         }
         lookOnce();
+    }
+
+    /** Returns the next records; none if a place is out of range. */
+    private ConsumerRecords<byte[], byte[]> poll(Duration time) {
+        try {
+            return consumer.poll(time);
+        } catch (OffsetOutOfRangeException e) {
+            tryToContinue(e);
+            return ConsumerRecords.empty();
+        }
+    }
+
+    /**
+     * Returns the place in a partition; empty while it is not known, for example as the partition's leader is out of reach.
+     * The others are polled meanwhile, so this does not wait.
+     */
+    private OptionalLong position(TopicPartition partition) {
+        try {
+            return OptionalLong.of(consumer.position(partition, Duration.ZERO));
+        } catch (OffsetOutOfRangeException e) {
+            tryToContinue(e);
+        } catch (RetriableException e) {
+            LOG.debug("{}: {}", settings.session(), e.getMessage());
+        }
+        return OptionalLong.empty();
     }
 
     private List<KafkaMessage> decoded(List<ConsumerRecord<byte[], byte[]>> records) {
@@ -191,7 +211,7 @@ final class Poller implements AutoCloseable {
         long now = System.nanoTime();
         if (now - lookedNanos > RETRY_NANOS) {
             lookedNanos = now;
-            data.forEach(each -> reader.reached(each.partition(), consumer.position(each)));
+            data.forEach(each -> position(each).ifPresent(offset -> reader.reached(each.partition(), offset)));
             connected = consumer.metrics().entrySet().stream()
                     .filter(each -> each.getKey().name().equals("connection-count"))
                     .mapToDouble(each -> (Double) each.getValue().metricValue()).sum() > 0;
@@ -242,8 +262,8 @@ final class Poller implements AutoCloseable {
         long end = controlEnd();
         consumer.pause(data);
         try {
-            while (!closing && consumer.position(control) < end) {
-                consumer.poll(POLL).records(control).forEach(reader::control);
+            while (!closing && position(control).orElse(0) < end) {
+                poll(POLL).records(control).forEach(reader::control);
             }
         } finally {
             paused = true; // as the next step finds

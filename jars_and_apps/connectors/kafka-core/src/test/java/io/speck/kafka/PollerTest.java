@@ -1,8 +1,10 @@
 package io.speck.kafka;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 
+import io.speck.connector.reader.Losses;
 import io.speck.mqtt.MqttException;
 import io.speck.mqtt.SourceSettings;
 import java.time.Duration;
@@ -15,7 +17,9 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.MockConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetCommitCallback;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -23,6 +27,7 @@ import org.junit.jupiter.api.Test;
 class PollerTest {
     private static final SourceSettings SETTINGS = Recorded.settings("kafka://k:9092", "s");
     private static final TopicPartition IN = new TopicPartition("in", 0);
+    private static final TopicPartition OTHER = new TopicPartition("in", 1);
     private static final TopicPartition CONTROL = new TopicPartition(Topics.CONTROL, 0);
 
     private final Broker broker = new Broker();
@@ -35,10 +40,21 @@ class PollerTest {
     }
 
     private void begin() {
-        broker.assign(List.of(IN, CONTROL));
-        broker.seek(IN, 0);
-        broker.seek(CONTROL, 0);
-        poller = new Poller(SETTINGS, broker, "id", calls, List.of(IN), CONTROL);
+        List<TopicPartition> all = List.of(IN, OTHER, CONTROL);
+        broker.assign(all);
+        all.forEach(each -> broker.seek(each, 0));
+        poller = new Poller(SETTINGS, broker, "id", calls, List.of(IN, OTHER), CONTROL);
+    }
+
+    private void send(TopicPartition partition, long offset) {
+        broker.addRecord(new ConsumerRecord<>(partition.topic(), partition.partition(), offset, "key".getBytes(UTF_8),
+                ("value " + offset).getBytes(UTF_8)));
+    }
+
+    private void sendStamped(long offset) {
+        ConsumerRecord<byte[], byte[]> record = new ConsumerRecord<>("in", 0, offset, null, new byte[0]);
+        RecordDecoder.stamp(record.headers(), "new".getBytes(UTF_8), ("r/0/0/" + offset).getBytes(UTF_8));
+        broker.addRecord(record);
     }
 
     /** Returns the next element, for which a slow machine has time. */
@@ -62,10 +78,47 @@ class PollerTest {
         assertEquals(0, broker.commits.size());
     }
 
+    /** The fence is in another partition, whose leader may well be reached. */
+    @Test
+    void aPartitionWhoseLeaderIsOutOfReachHoldsBackNothingElse() throws InterruptedException {
+        broker.outOfReach = true;
+        begin();
+        assertEquals(OTHER.partition(), next(calls.reached));
+        send(CONTROL, 0);
+        send(OTHER, 0);
+        assertEquals("key", next(calls.control));
+        assertEquals(OTHER.partition(), next(calls.arrived).partition);
+        broker.outOfReach = false;
+        while (next(calls.reached) != IN.partition()) {
+            assertEquals(0, calls.failures.size());
+        }
+        poller.close();
+        assertEquals(0, calls.failures.size());
+    }
+
+    /** Messages that were polled wait for the list of their writers, and must not be lost meanwhile. */
+    @Test
+    void messagesInHandArriveAlthoughThoseBehindThemWereDeleted() throws InterruptedException {
+        broker.updateEndOffsets(Map.of(IN, 5L, CONTROL, 1L));
+        calls.unknownWriter = () -> {
+            broker.updateBeginningOffsets(Map.of(IN, 5L, OTHER, 0L));
+            broker.setPollException(new OffsetOutOfRangeException(Map.of(IN, 1L)));
+            send(CONTROL, 0);
+        };
+        begin();
+        sendStamped(0);
+        assertEquals(0, next(calls.arrived).position);
+        assertEquals("key", next(calls.control));
+        assertEquals(Losses.RETENTION, next(calls.losses));
+        poller.close();
+        assertEquals(0, calls.failures.size());
+    }
+
     /** A broker that does not answer commits, if it is told so. */
     private static final class Broker extends MockConsumer<byte[], byte[]> {
         final BlockingQueue<Long> commits = new LinkedBlockingQueue<>();
         volatile boolean answers;
+        volatile boolean outOfReach;
 
         Broker() {
             super("none");
@@ -80,6 +133,14 @@ class PollerTest {
         }
 
         @Override
+        public synchronized long position(TopicPartition partition) {
+            if (outOfReach && partition.equals(IN)) {
+                throw new TimeoutException("the leader does not answer");
+            }
+            return super.position(partition);
+        }
+
+        @Override
         public void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets, Duration timeout) {
             commits.add(offsets.get(IN).offset());
         }
@@ -90,16 +151,23 @@ class PollerTest {
         final BlockingQueue<Place> due = new LinkedBlockingQueue<>();
         final BlockingQueue<String> control = new LinkedBlockingQueue<>();
         final BlockingQueue<KafkaMessage> arrived = new LinkedBlockingQueue<>();
+        final BlockingQueue<Integer> reached = new LinkedBlockingQueue<>();
+        final BlockingQueue<String> losses = new LinkedBlockingQueue<>();
         final BlockingQueue<MqttException> failures = new LinkedBlockingQueue<>();
+        volatile Runnable unknownWriter = () -> { };
 
         @Override
         public void control(ConsumerRecord<byte[], byte[]> record) {
-            control.add(new String(record.key(), java.nio.charset.StandardCharsets.UTF_8));
+            control.add(new String(record.key(), UTF_8));
         }
 
         @Override
         public boolean needsWriters(KafkaMessage message) {
-            return false;
+            if (message.stamp == null) {
+                return false;
+            }
+            unknownWriter.run();
+            return true;
         }
 
         @Override
@@ -127,10 +195,14 @@ class PollerTest {
         public void commitFailed() {}
 
         @Override
-        public void lost(String reason, long count, String cause) {}
+        public void lost(String reason, long count, String cause) {
+            losses.add(reason);
+        }
 
         @Override
-        public void reached(int partition, long offset) {}
+        public void reached(int partition, long offset) {
+            reached.add(partition);
+        }
 
         @Override
         public void failed(MqttException error) {
