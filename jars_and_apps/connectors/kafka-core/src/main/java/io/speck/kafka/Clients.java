@@ -6,9 +6,7 @@ import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import java.time.Duration;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
@@ -19,7 +17,6 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
-import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -76,25 +73,13 @@ final class Clients {
         return new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
-    /** The id of a topic, which another topic of the same name does not have. */
-    static String topicId(SourceSettings settings) throws InterruptedException {
+    static Admin admin(SourceSettings settings) {
         Map<String, Object> options = new HashMap<>();
         options.put(AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG, settings.login().address().servers());
         Security.addTo(options, settings.login());
         options.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, (int) settings.connectTimeout().toMillis());
         options.put(AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, request(settings.connectTimeout()));
-        try (Admin admin = Admin.create(options)) {
-            String topic = settings.topic();
-            return admin.describeTopics(List.of(topic)).topicNameValues().get(topic).get().topicId().toString();
-        } catch (ExecutionException e) {
-            if (e.getCause() instanceof UnknownTopicOrPartitionException) {
-                throw new BrokerException("broker " + settings.login() + " has no topic '" + settings.topic()
-                        + "' (apply the composition again, which makes it)", true);
-            }
-            boolean refused = e.getCause() instanceof AuthorizationException || e.getCause() instanceof AuthenticationException;
-            String text = "broker " + settings.login() + ": topic '" + settings.topic() + "': " + e.getCause().getMessage();
-            throw refused ? new BrokerException(text, true) : new BrokerException(text, e.getCause());
-        }
+        return Admin.create(options);
     }
 
     private static int request(Duration limit) {

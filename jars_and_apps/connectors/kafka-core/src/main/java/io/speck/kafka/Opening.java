@@ -16,8 +16,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
@@ -57,23 +57,28 @@ final class Opening implements AutoCloseable {
     private final SourceSettings settings;
     private final Control control;
     private final TopicPartition controlPartition = new TopicPartition(Topics.CONTROL, 0);
-    private final KafkaConsumer<byte[], byte[]> consumer;
+    private final Consumer<byte[], byte[]> consumer;
+    private final TopicWatch watch;
     private final long deadline;
     private List<TopicPartition> data = List.of();
-    private String topicId;
     private long controlPosition;
     private boolean handedOver;
 
     Opening(SourceSettings settings, Control control) {
+        this(settings, control, Clients.consumer(settings), TopicWatch.of(settings));
+    }
+
+    Opening(SourceSettings settings, Control control, Consumer<byte[], byte[]> consumer, TopicWatch watch) {
         this.settings = settings;
         this.control = control;
         this.deadline = System.nanoTime() + settings.connectTimeout().toNanos();
-        this.consumer = Clients.consumer(settings);
+        this.consumer = consumer;
+        this.watch = watch;
     }
 
     /** Reads the control topic and claims the fence. */
     void connect() throws InterruptedException {
-        topicId = Clients.topicId(settings);
+        watch.reads(watch.ask());
         data = partitions(settings.topic());
         if (settings.fenceTopic() == null) {
             return;
@@ -129,7 +134,7 @@ final class Opening implements AutoCloseable {
 
     /** The id of the topic. */
     String topicId() {
-        return topicId;
+        return watch.present().id();
     }
 
     /**
@@ -226,13 +231,14 @@ final class Opening implements AutoCloseable {
             consumer.seek(controlPartition, controlPosition);
         }
         handedOver = true;
-        return new Poller(settings, consumer, topicId, reader, data, controlPartition);
+        return new Poller(settings, consumer, watch, reader, data, controlPartition);
     }
 
     @Override
     public void close() {
         if (!handedOver) {
             consumer.close(CloseOptions.timeout(Duration.ZERO));
+            watch.close();
         }
     }
 }

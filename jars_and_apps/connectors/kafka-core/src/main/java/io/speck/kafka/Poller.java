@@ -14,6 +14,7 @@ import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -87,11 +88,10 @@ final class Poller implements AutoCloseable {
 
     private final SourceSettings settings;
     private final Consumer<byte[], byte[]> consumer;
+    private final TopicWatch watch;
     private final String topicId;
-    /** The id of the topic of that name now. */
-    private String presentTopicId;
     private final Reader reader;
-    private final Collection<TopicPartition> data;
+    private Collection<TopicPartition> data;
     private final TopicPartition control;
     private final Thread thread;
     private final RecordDecoder decoder;
@@ -105,13 +105,16 @@ final class Poller implements AutoCloseable {
     private Place lastCommit;
     private long commitAfterNanos;
 
-    /** @param consumer assigned to its partitions, at their places */
-    Poller(SourceSettings settings, Consumer<byte[], byte[]> consumer, String topicId, Reader reader,
+    /**
+     * @param consumer assigned to its partitions, at their places
+     * @param watch of the topic; it is closed at the end, like the consumer
+     */
+    Poller(SourceSettings settings, Consumer<byte[], byte[]> consumer, TopicWatch watch, Reader reader,
             Collection<TopicPartition> data, TopicPartition control) {
         this.settings = settings;
         this.consumer = consumer;
-        this.topicId = topicId;
-        this.presentTopicId = topicId;
+        this.watch = watch;
+        this.topicId = watch.present().id();
         this.reader = reader;
         this.data = data;
         this.control = control;
@@ -148,6 +151,7 @@ final class Poller implements AutoCloseable {
             reader.failed(new BrokerException(settings.session() + ": " + e, e));
         } finally {
             closeConsumer();
+            watch.close();
         }
     }
 
@@ -211,7 +215,9 @@ final class Poller implements AutoCloseable {
         long now = System.nanoTime();
         if (now - lookedNanos > RETRY_NANOS) {
             lookedNanos = now;
-            data.forEach(each -> position(each).ifPresent(offset -> reader.reached(each.partition(), offset)));
+            lookForAnotherTopic();
+            data.stream().filter(each -> data.contains(each)) // they may change meanwhile
+                    .forEach(each -> position(each).ifPresent(offset -> reader.reached(each.partition(), offset)));
             connected = consumer.metrics().entrySet().stream()
                     .filter(each -> each.getKey().name().equals("connection-count"))
                     .mapToDouble(each -> (Double) each.getValue().metricValue()).sum() > 0;
@@ -285,9 +291,19 @@ final class Poller implements AutoCloseable {
     // ---- messages that are gone ----
 
     private void tryToContinue(OffsetOutOfRangeException error) {
+        tryTo(() -> continueBehind(error));
+    }
+
+    /** Runs a step that the next poll or look finds due again, if the broker does not answer. */
+    private void tryTo(Runnable step) {
         try {
-            continueBehind(error);
-        } catch (RetriableException e) { // the next poll finds the same
+            step.run();
+        } catch (RetriableException e) {
+            LOG.debug("{}: {}", settings.session(), e.getMessage());
+        } catch (BrokerException e) {
+            if (e.refused()) {
+                throw e;
+            }
             LOG.debug("{}: {}", settings.session(), e.getMessage());
         }
     }
@@ -299,10 +315,9 @@ final class Poller implements AutoCloseable {
         Map<TopicPartition, Long> begins = consumer.beginningOffsets(affected);
         Map<TopicPartition, Long> ends = consumer.endOffsets(places.keySet());
         boolean deleted = places.entrySet().stream().allMatch(each -> each.getValue() < begins.get(each.getKey()));
-        if (!deleted && madeAnew()) {
-            reader.lost(Losses.SESSION, 0, "topic '" + settings.topic() + "' was made anew");
-            decoder.topicMadeAnew();
-            begins.forEach(consumer::seek);
+        TopicWatch.Topic topic = deleted ? watch.present() : present();
+        if (watch.isAnother(topic)) {
+            readAnew(topic, places.containsKey(control));
             return;
         }
         places.forEach((partition, place) -> {
@@ -320,15 +335,52 @@ final class Poller implements AutoCloseable {
         return error instanceof LogTruncationException truncation ? truncation.divergentOffsets().get(partition) : null;
     }
 
-    /** True if another topic has the name of the one that was read. */
-    private boolean madeAnew() {
+    private TopicWatch.Topic present() {
         try {
-            String former = presentTopicId;
-            presentTopicId = Clients.topicId(settings);
-            return !presentTopicId.equals(former);
+            return watch.ask();
         } catch (InterruptedException e) {
             throw new InterruptException(e);
         }
+    }
+
+    // ---- a topic that is deleted and made again ----
+
+    private void lookForAnotherTopic() {
+        TopicWatch.Topic topic = watch.look();
+        if (watch.isAnother(topic)) {
+            tryTo(() -> readAnew(topic, false));
+        }
+    }
+
+    /**
+     * Continues at the beginning of another topic of the same name.
+     *
+     * @param controlToo true if the control topic was made anew as well
+     */
+    private void readAnew(TopicWatch.Topic topic, boolean controlToo) {
+        List<TopicPartition> partitions = IntStream.range(0, topic.partitions())
+                .mapToObj(each -> new TopicPartition(settings.topic(), each)).toList();
+        List<TopicPartition> anew = new ArrayList<>(partitions);
+        if (controlToo) {
+            anew.add(control);
+        }
+        Map<TopicPartition, Long> begins = consumer.beginningOffsets(anew);
+        reader.lost(Losses.SESSION, 0, "topic '" + settings.topic() + "' was made anew");
+        watch.reads(topic);
+        decoder.topicMadeAnew();
+        assign(partitions);
+        begins.forEach(consumer::seek);
+    }
+
+    private void assign(List<TopicPartition> partitions) {
+        List<TopicPartition> all = new ArrayList<>(partitions);
+        if (consumer.assignment().contains(control)) {
+            all.add(control);
+        }
+        consumer.assign(all);
+        consumer.pause(partitions);
+        paused = true; // as the next step finds
+        data = partitions;
     }
 
     // ---- commits to the group ----

@@ -3,6 +3,7 @@ package io.speck.kafka;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.connector.reader.Losses;
 import io.speck.mqtt.MqttException;
@@ -11,6 +12,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -28,10 +30,13 @@ class PollerTest {
     private static final SourceSettings SETTINGS = Recorded.settings("kafka://k:9092", "s");
     private static final TopicPartition IN = new TopicPartition("in", 0);
     private static final TopicPartition OTHER = new TopicPartition("in", 1);
+    private static final TopicPartition THIRD = new TopicPartition("in", 2);
     private static final TopicPartition CONTROL = new TopicPartition(Topics.CONTROL, 0);
 
     private final Broker broker = new Broker();
     private final Calls calls = new Calls();
+    private volatile TopicWatch.Topic topic = new TopicWatch.Topic("id", 2);
+    private volatile boolean closed;
     private Poller poller;
 
     @AfterEach
@@ -43,7 +48,9 @@ class PollerTest {
         List<TopicPartition> all = List.of(IN, OTHER, CONTROL);
         broker.assign(all);
         all.forEach(each -> broker.seek(each, 0));
-        poller = new Poller(SETTINGS, broker, "id", calls, List.of(IN, OTHER), CONTROL);
+        TopicWatch watch = new TopicWatch(SETTINGS, () -> CompletableFuture.completedFuture(topic), () -> closed = true);
+        watch.reads(topic);
+        poller = new Poller(SETTINGS, broker, watch, calls, List.of(IN, OTHER), CONTROL);
     }
 
     private void send(TopicPartition partition, long offset) {
@@ -112,6 +119,34 @@ class PollerTest {
         assertEquals(Losses.RETENTION, next(calls.losses));
         poller.close();
         assertEquals(0, calls.failures.size());
+    }
+
+    /** Nothing is out of range there, so that the consumer would go on behind what it has read of the former topic. */
+    @Test
+    void aTopicMadeAnewIsReadFromItsBeginningAlthoughItHasAsManyMessages() throws InterruptedException {
+        broker.updateBeginningOffsets(Map.of(IN, 0L, OTHER, 0L, THIRD, 0L));
+        begin();
+        send(IN, 0);
+        send(IN, 1);
+        assertEquals(0, next(calls.arrived).position);
+        assertEquals(1, next(calls.arrived).position);
+        topic = new TopicWatch.Topic("other", 3);
+        assertEquals(Losses.SESSION, next(calls.losses));
+        while (!broker.assignment().contains(THIRD)) {
+            Thread.onSpinWait();
+        }
+        for (TopicPartition each : List.of(IN, THIRD)) {
+            send(each, 0);
+            KafkaMessage found = next(calls.arrived);
+            assertEquals(List.of(each.partition(), 0L), List.of(found.partition, found.position));
+            assertTrue(found.epoch > 0, "an epoch behind all of the former topic");
+        }
+        send(CONTROL, 0);
+        assertEquals("key", next(calls.control));
+        poller.close();
+        assertEquals(0, calls.failures.size());
+        assertEquals(0, calls.losses.size());
+        assertTrue(closed);
     }
 
     /** A broker that does not answer commits, if it is told so. */
