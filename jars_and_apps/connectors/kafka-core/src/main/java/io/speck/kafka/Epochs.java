@@ -11,6 +11,8 @@ import java.util.Optional;
  */
 final class Epochs {
     static final long UNKNOWN = -1;
+    /** That of a message whose topic was deleted: no record has it. */
+    static final long GONE = Integer.MAX_VALUE;
     private static final int ANEW_BITS = 32;
 
     private Epochs() {}
@@ -18,6 +20,11 @@ final class Epochs {
     /** Returns the epoch of a record in a topic that was made anew this often while it was read. */
     static long of(Optional<Integer> leaderEpoch, long timesMadeAnew) {
         return (timesMadeAnew << ANEW_BITS) + leaderEpoch.map(Integer::longValue).orElse(UNKNOWN);
+    }
+
+    /** Returns how often the topic had been made anew before a record of this epoch. */
+    static long timesMadeAnew(long epoch) {
+        return epoch - UNKNOWN >> ANEW_BITS;
     }
 
     /** Returns the leader epoch; empty for none that is known. */

@@ -27,7 +27,7 @@ import java.util.Optional;
  * @param session the session that the messages were received in
  * @param broker its broker; empty in a record of version 1
  * @param topic the topic
- * @param topicId the id of the topic, which is another one if the topic is made anew
+ * @param topicId the id of the topic that both places are in, which is another one if the topic is made anew
  * @param start number of messages before the first one
  * @param end number of messages up to the last one
  * @param parts number of parts that the engine split the batch into
@@ -57,7 +57,12 @@ record KafkaBatchRecord(String session, String broker, String topic, String topi
         /** True unless the record under an offset is another one than that of this run, since its broker lost that one. */
         boolean isOf(Optional<Integer> leaderEpoch) {
             Optional<Integer> own = Epochs.leader(epoch);
-            return own.isEmpty() || leaderEpoch.isEmpty() || own.equals(leaderEpoch);
+            return epoch != Epochs.GONE && (own.isEmpty() || leaderEpoch.isEmpty() || own.equals(leaderEpoch));
+        }
+
+        /** Returns the run of a topic that was deleted: no record is of it. */
+        Run gone() {
+            return new Run(partition, Epochs.GONE, first, count, fate);
         }
 
         /** The offset behind its last message. */

@@ -10,6 +10,7 @@ import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
 import java.io.IOException;
 import java.util.List;
+import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.KafkaException;
 
@@ -21,13 +22,17 @@ import org.apache.kafka.common.KafkaException;
  * The engine's state alone decides where reading continues; the offsets committed to the group are for the coordinator and
  * for the tools of Kafka. One thread polls ({@link Poller}).
  */
-final class KafkaSource extends BufferedSource {
+class KafkaSource extends BufferedSource {
     private final Uncommitted uncommitted;
     private final Room room;
     private final BatchJournal journal;
     private final Records records;
     private final Control control;
     private Poller poller;
+
+    /** The topic that both places are in; messages of former ones of the same name may still wait for a commit. */
+    private String topicId;
+    private long timesMadeAnew;
 
     /** The places behind what is recorded, and behind what is committed. */
     private Place recordedPlace;
@@ -45,18 +50,22 @@ final class KafkaSource extends BufferedSource {
         this.control = new Control(settings);
     }
 
+    Opening opening() {
+        return new Opening(settings, control);
+    }
+
     @Override
     public void open(long committedOffset, long uncommittedEnd) throws IOException, InterruptedException {
-        Opening opening = new Opening(settings, control);
+        Opening opening = opening();
         try {
             opening.connect();
             Records.Recovered recovered = records.recover(committedOffset, uncommittedEnd, opening.topicId());
             committed = committedOffset;
+            topicId = opening.topicId();
             committedPlace = opening.place(recovered);
             recordedPlace = committedPlace.copy();
             if (recovered.madeAnew()) {
-                counts.addLostSession();
-                losses.report(Losses.SESSION, 0, "topic '" + settings.topic() + "' was made anew");
+                reportMadeAnew();
             }
             restoreUncommitted(recovered, uncommittedEnd, opening);
             takeWriters();
@@ -69,6 +78,22 @@ final class KafkaSource extends BufferedSource {
         }
     }
 
+    private void reportMadeAnew() {
+        report(Losses.SESSION, 0, "topic '" + settings.topic() + "' was made anew");
+    }
+
+    private void report(String reason, long count, String cause) {
+        if (reason.equals(Losses.SESSION)) {
+            lock.lock();
+            try {
+                counts.addLostSession();
+            } finally {
+                lock.unlock();
+            }
+        }
+        losses.report(reason, count, cause);
+    }
+
     /** Makes the batch of before a restart ready, which the engine will request first; without one, [end, end). */
     private void restoreUncommitted(Records.Recovered recovered, long end, Opening opening)
             throws IOException, InterruptedException {
@@ -77,7 +102,11 @@ final class KafkaSource extends BufferedSource {
             openFormer(left, journal);
         }
         KafkaBatchRecord again = recovered.uncommitted();
-        if (again == null) {
+        if (again != null && recovered.madeAnew()) {
+            losses.report(Losses.BATCH, end - committed, "topic '" + settings.topic()
+                    + "' was made anew, without the uncommitted batch [" + committed + ", " + end + ")");
+        }
+        if (again == null || recovered.madeAnew()) {
             buffer.restore(end, hasFormer() ? left.seen() : recovered.seen());
             repetitions.restore(hasFormer() ? left.writers() : recovered.writers());
             return;
@@ -170,15 +199,22 @@ final class KafkaSource extends BufferedSource {
 
         @Override
         public void lost(String reason, long count, String cause) {
-            if (reason.equals(Losses.SESSION)) {
-                lock.lock();
-                try {
-                    counts.addLostSession();
-                } finally {
-                    lock.unlock();
-                }
+            report(reason, count, cause);
+        }
+
+        @Override
+        public void madeAnew(String id, long times, Map<Integer, Long> begins) {
+            reportMadeAnew();
+            lock.lock();
+            try {
+                topicId = id;
+                timesMadeAnew = times;
+                recordedPlace.beginAnew(begins, times);
+                committedPlace.beginAnew(begins, times);
+                commitDue = true;
+            } finally {
+                lock.unlock();
             }
-            losses.report(reason, count, cause);
         }
 
         /** Passes what is no message, such as the marks of transactions, where nothing waits for a commit. */
@@ -330,8 +366,9 @@ final class KafkaSource extends BufferedSource {
             List<KafkaBatchRecord.Run> runs = uncommitted.batch(start, end);
             Place before = recordedPlace.copy();
             runs.forEach(each -> recordedPlace.advance(each.partition(), each.epoch(), each.end()));
+            runs.replaceAll(each -> Epochs.timesMadeAnew(each.epoch()) < timesMadeAnew ? each.gone() : each);
             record = new KafkaBatchRecord(settings.clientId(), settings.login().address().toString(), settings.topic(),
-                    poller.topicId(), start, end, partitions, before, recordedPlace.copy(), runs,
+                    topicId, start, end, partitions, before, recordedPlace.copy(), runs,
                     buffer.recordedStamps().copy(SeenStamps.RECORDED_HASHES), repetitions.writers());
         } finally {
             lock.unlock();

@@ -166,7 +166,8 @@ final class Opening implements AutoCloseable {
     List<Again> readAgain(KafkaBatchRecord batch, RecordDecoder decoder, Losses losses) {
         Map<Integer, Map<Long, ConsumerRecord<byte[], byte[]>>> found = new HashMap<>();
         for (int partition : batch.runs().stream().map(KafkaBatchRecord.Run::partition).collect(Collectors.toSet())) {
-            found.put(partition, read(batch, partition));
+            boolean there = data.contains(new TopicPartition(settings.topic(), partition));
+            found.put(partition, there ? read(batch, partition) : Map.of());
         }
         List<Again> messages = again(batch, found, decoder);
         long lost = messages.stream().filter(Again::lost).count();

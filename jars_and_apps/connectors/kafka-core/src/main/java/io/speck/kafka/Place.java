@@ -6,6 +6,7 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -86,6 +87,13 @@ final class Place {
 
     private Position position(int partition) {
         return positions.getOrDefault(partition, Position.FIRST);
+    }
+
+    /** Moves to the beginning of a topic that was made anew this often: behind all places in the former one. */
+    void beginAnew(Map<Integer, Long> begins, long timesMadeAnew) {
+        long epoch = Epochs.of(Optional.empty(), timesMadeAnew);
+        positions.clear();
+        begins.forEach((partition, offset) -> positions.put(partition, new Position(epoch, offset)));
     }
 
     /** Moves behind a message, unless it is behind it. */

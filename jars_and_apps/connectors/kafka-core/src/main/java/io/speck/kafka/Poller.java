@@ -14,6 +14,7 @@ import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.Consumer;
@@ -80,6 +81,13 @@ final class Poller implements AutoCloseable {
          */
         void lost(String reason, long count, String cause);
 
+        /**
+         * Continues in another topic of the same name; {@code times}: how often this has happened.
+         *
+         * @throws DataLossException to end the reader
+         */
+        void madeAnew(String topicId, long times, Map<Integer, Long> begins);
+
         /** Tells where the consumer is, at a time when it has returned all before. */
         void reached(int partition, long offset);
 
@@ -89,7 +97,6 @@ final class Poller implements AutoCloseable {
     private final SourceSettings settings;
     private final Consumer<byte[], byte[]> consumer;
     private final TopicWatch watch;
-    private final String topicId;
     private final Reader reader;
     private Collection<TopicPartition> data;
     private final TopicPartition control;
@@ -114,7 +121,6 @@ final class Poller implements AutoCloseable {
         this.settings = settings;
         this.consumer = consumer;
         this.watch = watch;
-        this.topicId = watch.present().id();
         this.reader = reader;
         this.data = data;
         this.control = control;
@@ -123,11 +129,6 @@ final class Poller implements AutoCloseable {
         this.thread = new Thread(this::run, "kafka-" + settings.clientId());
         thread.setDaemon(true);
         thread.start();
-    }
-
-    /** The id of the topic, as the reader opened. */
-    String topicId() {
-        return topicId;
     }
 
     boolean connected() {
@@ -365,9 +366,9 @@ final class Poller implements AutoCloseable {
             anew.add(control);
         }
         Map<TopicPartition, Long> begins = consumer.beginningOffsets(anew);
-        reader.lost(Losses.SESSION, 0, "topic '" + settings.topic() + "' was made anew");
         watch.reads(topic);
-        decoder.topicMadeAnew();
+        reader.madeAnew(topic.id(), decoder.topicMadeAnew(), partitions.stream()
+                .collect(Collectors.toMap(TopicPartition::partition, begins::get)));
         assign(partitions);
         begins.forEach(consumer::seek);
     }

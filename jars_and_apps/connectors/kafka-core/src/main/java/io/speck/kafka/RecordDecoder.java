@@ -35,9 +35,13 @@ final class RecordDecoder {
         this.replay = REPLAY.matcher(session).matches() ? session : null;
     }
 
-    /** Decodes the records of another topic of the same name from now on. */
-    void topicMadeAnew() {
-        timesMadeAnew++;
+    /**
+     * Decodes the records of another topic of the same name from now on.
+     *
+     * @return how often this has happened
+     */
+    long topicMadeAnew() {
+        return ++timesMadeAnew;
     }
 
     /** A null content reads as an empty one; headers that are no text are no stamp. */

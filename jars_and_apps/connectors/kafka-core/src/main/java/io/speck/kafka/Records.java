@@ -14,15 +14,25 @@ final class Records {
     /**
      * The state to continue with after a restart.
      *
-     * @param place behind the committed batches; null without a record of this session
-     * @param uncommitted the batch that the engine will request again; null for none
+     * @param place behind the committed batches; null without a record of this session in the present topic
+     * @param uncommitted the batch that the engine will request again, of the former topic if that was made anew; null for
+     *         none
      * @param former the same if it is of another session
      * @param seen the stamps seen at the end of the committed batches
      * @param writers the writers that were known then
      * @param madeAnew true if the place was one in a topic that is not there any more
      */
     record Recovered(Place place, KafkaBatchRecord uncommitted, RecordedBatch former, SeenStamps seen,
-            KnownWriters writers, boolean madeAnew) {}
+            KnownWriters writers, boolean madeAnew) {
+        private Recovered with(KafkaBatchRecord batch, boolean there) {
+            Place in = there && madeAnew ? batch.before() : place;
+            return new Recovered(in, batch, null, seen, writers, !there);
+        }
+
+        private Recovered with(RecordedBatch left) {
+            return new Recovered(place, null, left, seen, writers, madeAnew);
+        }
+    }
 
     private final SourceSettings settings;
     private final RecordedExtents extents;
@@ -35,7 +45,7 @@ final class Records {
     /**
      * Reads the records of an earlier process; [start, end) is its uncommitted batch.
      *
-     * @throws DataLossException if the batch has no record, or is of a topic that was made anew
+     * @throws DataLossException if the batch has no record
      */
     Recovered recover(long start, long end, String topicId) throws IOException {
         Recovered found = new Recovered(null, null, null, new SeenStamps(SeenStamps.RECORDED_HASHES),
@@ -46,9 +56,8 @@ final class Records {
             if (record.end() <= start) {
                 found = new Recovered(there ? own.after() : null, null, null, record.seen(), record.writers(),
                         own != null && !there);
-            } else if (record.start() == start && record.end() == end && (there || own == null)) {
-                found = new Recovered(found.place(), there ? own : null, there ? null : record, found.seen(),
-                        found.writers(), found.madeAnew());
+            } else if (record.start() == start && record.end() == end) {
+                found = own == null ? found.with(record) : found.with(own, there);
             }
         }
         if (end > start && found.uncommitted() == null && found.former() == null) {

@@ -107,6 +107,19 @@ class KafkaBatchRecordTest {
     }
 
     @Test
+    void aRunOfADeletedTopicIsOfNoRecords() throws IOException {
+        KafkaBatchRecord of = record(List.of());
+        KafkaBatchRecord written = new KafkaBatchRecord(of.session(), of.broker(), of.topic(), of.topicId(), 40, 43, 1,
+                of.before(), of.after(), List.of(new Run(0, Epochs.of(Optional.of(3), 1), 1, 3, 0).gone()), of.seen(),
+                of.writers());
+        Run found = KafkaBatchRecord.decode(written.encode()).runs().get(0);
+        assertEquals(List.of(1L, 3L), List.of(found.first(), found.count()));
+        for (Optional<Integer> epoch : List.of(Optional.of(3), Optional.of(0), Optional.<Integer>empty())) {
+            assertFalse(found.isOf(epoch));
+        }
+    }
+
+    @Test
     void aRunOfManyMessagesTakesFewBytes() {
         KafkaMessage[] messages = new KafkaMessage[30_000];
         Arrays.setAll(messages, i -> message(0, 1_000_000 + i, false, true));

@@ -51,6 +51,17 @@ class PlaceTest {
         assertEquals(Optional.empty(), Epochs.leader(Epochs.of(Optional.empty(), 3)));
     }
 
+    @Test
+    void messagesOfTheFormerTopicDoNotMoveThePlaceInTheNewOne() {
+        Place place = after(4, 29);
+        place.beginAnew(Map.of(0, 3L, 1, 0L), 1);
+        place.pass(message(4, 40));
+        assertEquals(Map.of(0, 3L, 1, 0L), place.offsets());
+        assertEquals(Optional.empty(), place.in(0).leaderEpoch());
+        place.pass(message(Epochs.of(Optional.of(0), 1), 3));
+        assertEquals(Map.of(0, 4L, 1, 0L), place.offsets());
+    }
+
     /** They may be of a higher epoch than the message before them, whose epoch then ends before this place. */
     @Test
     void aPlaceBehindMarksOfTransactionsHasNoEpochToCompare() {

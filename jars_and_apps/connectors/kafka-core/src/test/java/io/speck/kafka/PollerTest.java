@@ -235,6 +235,14 @@ class PollerTest {
         }
 
         @Override
+        public void madeAnew(String topicId, long times, Map<Integer, Long> begins) {
+            assertEquals("other", topicId);
+            assertEquals(1, times);
+            assertEquals(Map.of(0, 0L, 1, 0L, 2, 0L), begins);
+            losses.add(Losses.SESSION);
+        }
+
+        @Override
         public void reached(int partition, long offset) {
             reached.add(partition);
         }

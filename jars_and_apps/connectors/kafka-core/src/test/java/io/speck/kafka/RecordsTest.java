@@ -12,6 +12,7 @@ import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -45,7 +46,26 @@ class RecordsTest {
         Records.Recovered found = recover(10, 10, Map.of(0L, Recorded.ofKafka("s", "older", 0, 10)));
         assertTrue(found.madeAnew());
         assertNull(found.place());
-        assertThrows(DataLossException.class, () -> recover(0, 10, Map.of(0L, Recorded.ofKafka("s", "older", 0, 10))));
+    }
+
+    @Test
+    void anUncommittedBatchOfTheFormerTopicIsThere() throws IOException {
+        for (long start : new long[] {0, 10}) {
+            Map<Long, byte[]> records = new HashMap<>(Map.of(0L, Recorded.ofKafka("s", "older", 0, 10)));
+            records.put(start, Recorded.ofKafka("s", "older", start, 20));
+            Records.Recovered found = recover(start, 20, records);
+            assertTrue(found.madeAnew());
+            assertNull(found.place());
+            assertEquals(start, found.uncommitted().start());
+        }
+    }
+
+    @Test
+    void anUncommittedBatchOfTheNewTopicHasThePlaceBeforeIt() throws IOException {
+        Records.Recovered found = recover(10, 20,
+                Map.of(0L, Recorded.ofKafka("s", "older", 0, 10), 10L, Recorded.ofKafka("s", "id", 10, 20)));
+        assertFalse(found.madeAnew());
+        assertEquals(found.uncommitted().before().offsets(), found.place().offsets());
     }
 
     @Test
