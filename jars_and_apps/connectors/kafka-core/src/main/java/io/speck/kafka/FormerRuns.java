@@ -40,8 +40,7 @@ final class FormerRuns implements FormerBatch {
             if (!opening.topicId().equals(batch.topicId())) {
                 throw new DataLossException(settings.session() + ": topic '" + batch.topic() + "' was made anew");
             }
-            opening.readAgain(batch, new RecordDecoder(batch.session()), losses)
-                    .forEach(each -> each.addTo(found.buffer));
+            opening.readAgain(batch, losses).forEach(each -> each.addTo(found.buffer));
         } catch (KafkaException e) {
             throw Clients.translated(login, "topic '" + batch.topic() + "'", e);
         }

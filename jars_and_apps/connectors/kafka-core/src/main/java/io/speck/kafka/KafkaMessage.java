@@ -15,6 +15,8 @@ final class KafkaMessage extends Message {
     final long position;
     /** The identity under which a replay reads it; null for none, and where no replay reads it. */
     private Stamp again;
+    /** The run of its identity by its place; null if it has none, see {@link RecordDecoder}. */
+    String places;
 
     KafkaMessage(int partition, long epoch, long position, int hash, String topic, byte[] payload, long millis,
             Stamp stamp) {
@@ -29,8 +31,14 @@ final class KafkaMessage extends Message {
         again = identity;
     }
 
+    /** The identity that outputs derive from: that of its writer, or else by its place; null for none. */
     @Override
     public Stamp stamp() {
-        return again == null || super.stamp() == null ? super.stamp() : again;
+        Stamp own = super.stamp();
+        if (own != null) {
+            return again == null ? own : again;
+        }
+        return places == null ? null
+                : new Stamp(RecordDecoder.NO_JOB, places, partition, Epochs.leader(epoch).orElse(0), position);
     }
 }

@@ -113,7 +113,7 @@ class KafkaSource extends BufferedSource {
         }
         buffer.restore(committed, again.seen());
         repetitions.restore(again.writers());
-        List<Opening.Again> messages = opening.readAgain(again, new RecordDecoder(settings.clientId()), losses);
+        List<Opening.Again> messages = opening.readAgain(again, losses);
         messages.forEach(each -> each.addTo(buffer));
         counts.addRedelivered((int) messages.stream().filter(each -> each.message() != null).count());
         recordedPlace = again.after().copy();

@@ -163,13 +163,13 @@ final class Opening implements AutoCloseable {
      *
      * @throws DataLossException if there are such ones, and the settings demand it
      */
-    List<Again> readAgain(KafkaBatchRecord batch, RecordDecoder decoder, Losses losses) {
+    List<Again> readAgain(KafkaBatchRecord batch, Losses losses) {
         Map<Integer, Map<Long, ConsumerRecord<byte[], byte[]>>> found = new HashMap<>();
         for (int partition : batch.runs().stream().map(KafkaBatchRecord.Run::partition).collect(Collectors.toSet())) {
             boolean there = data.contains(new TopicPartition(settings.topic(), partition));
             found.put(partition, there ? read(batch, partition) : Map.of());
         }
-        List<Again> messages = again(batch, found, decoder);
+        List<Again> messages = again(batch, found, new RecordDecoder(batch.session(), watch.present()));
         long lost = messages.stream().filter(Again::lost).count();
         if (lost > 0) {
             losses.report(Losses.BATCH, lost, "topic '" + settings.topic() + "' does not have " + lost

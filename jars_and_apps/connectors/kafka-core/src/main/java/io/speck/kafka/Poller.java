@@ -124,7 +124,7 @@ final class Poller implements AutoCloseable {
         this.reader = reader;
         this.data = data;
         this.control = control;
-        this.decoder = new RecordDecoder(settings.clientId());
+        this.decoder = new RecordDecoder(settings.clientId(), watch.present());
         this.commitAfterNanos = System.nanoTime();
         this.thread = new Thread(this::run, "kafka-" + settings.clientId());
         thread.setDaemon(true);
@@ -367,7 +367,7 @@ final class Poller implements AutoCloseable {
         }
         Map<TopicPartition, Long> begins = consumer.beginningOffsets(anew);
         watch.reads(topic);
-        reader.madeAnew(topic.id(), decoder.topicMadeAnew(), partitions.stream()
+        reader.madeAnew(topic.id(), decoder.topicMadeAnew(topic), partitions.stream()
                 .collect(Collectors.toMap(TopicPartition::partition, begins::get)));
         assign(partitions);
         begins.forEach(consumer::seek);

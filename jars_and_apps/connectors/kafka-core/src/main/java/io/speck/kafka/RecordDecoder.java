@@ -10,7 +10,12 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 
-/** Decodes records to messages. */
+/**
+ * Decodes records to messages.
+ *
+ * <p>A record without a stamp has an identity by its place in the topic, if that has several partitions: these come in
+ * another order when they are read again, so that its position among all messages does not name it.
+ */
 final class RecordDecoder {
     /** The header with the name of the writing job. */
     static final String JOB = Stamp.JOB;
@@ -22,7 +27,12 @@ final class RecordDecoder {
     /** Ends the name of the session of a replay: a job reads again what it has read. */
     private static final Pattern REPLAY = Pattern.compile(".*:r\\d+");
 
+    /** The job of the identities by place; no job has such a name. */
+    static final String NO_JOB = ":kafka";
+
     private final String replay;
+    /** The run of the identities by place; null for none. */
+    private String places;
     private final StampReader stamps = new StampReader();
     private String lastTopic = "";
     private byte[] lastTopicBytes = NOTHING;
@@ -31,8 +41,14 @@ final class RecordDecoder {
     private long timesMadeAnew;
 
     /** Creates a decoder for the reader of a session. */
-    RecordDecoder(String session) {
+    RecordDecoder(String session, TopicWatch.Topic topic) {
         this.replay = REPLAY.matcher(session).matches() ? session : null;
+        this.places = places(topic);
+    }
+
+    private String places(TopicWatch.Topic topic) {
+        String run = topic.partitions() > 1 ? topic.id() : null;
+        return run == null || replay == null ? run : new Stamp(NO_JOB, run, 0, 0, 0).readAgain(replay).run();
     }
 
     /**
@@ -40,7 +56,8 @@ final class RecordDecoder {
      *
      * @return how often this has happened
      */
-    long topicMadeAnew() {
+    long topicMadeAnew(TopicWatch.Topic topic) {
+        places = places(topic);
         return ++timesMadeAnew;
     }
 
@@ -61,6 +78,7 @@ final class RecordDecoder {
                 record.timestamp(), stamps.read(job, sequence));
         message.key = record.key() == null ? null : new String(record.key(), StandardCharsets.UTF_8);
         message.badStamp = message.stamp == null && (jobHeader != null || sequenceHeader != null);
+        message.places = places;
         if (replay != null && message.stamp != null) {
             message.readAgainAs(again(message.stamp));
         }

@@ -19,6 +19,8 @@ import org.junit.jupiter.api.Test;
 
 /** A batch that is run again, of a topic that has lost some of its messages, or has others under their offsets. */
 class AgainTest {
+    private static final RecordDecoder DECODER = new RecordDecoder("s", new TopicWatch.Topic("id", 1));
+
     private static KafkaBatchRecord batch(Run... runs) {
         return new KafkaBatchRecord("s", "kafka://k:9092", "in", "id", 40, 44, 1, Place.at(Map.of()), Place.at(Map.of()),
                 List.of(runs), new SeenStamps(SeenStamps.RECORDED_HASHES), KnownWriters.all());
@@ -48,7 +50,7 @@ class AgainTest {
                 new Run(0, 4, 13, 2, 0));
         Map<Long, ConsumerRecord<byte[], byte[]>> found = records(4, 10, 14);
         found.putAll(records(6, 13)); // written since, and read behind the batch
-        List<Opening.Again> messages = Opening.again(batch, Map.of(0, found), new RecordDecoder("s"));
+        List<Opening.Again> messages = Opening.again(batch, Map.of(0, found), DECODER);
         ReceiveBuffer buffer = new ReceiveBuffer(false);
         buffer.restore(40, batch.seen());
         messages.forEach(each -> each.addTo(buffer));
@@ -60,7 +62,7 @@ class AgainTest {
     @Test
     void recordsWithoutEpochsAreThoseOfTheirOffsets() {
         KafkaBatchRecord batch = batch(new Run(0, Epochs.UNKNOWN, 10, 4, 0));
-        List<Opening.Again> messages = Opening.again(batch, Map.of(0, records(6, 10, 11, 12, 13)), new RecordDecoder("s"));
+        List<Opening.Again> messages = Opening.again(batch, Map.of(0, records(6, 10, 11, 12, 13)), DECODER);
         ReceiveBuffer buffer = new ReceiveBuffer(false);
         buffer.restore(40, batch.seen());
         messages.forEach(each -> each.addTo(buffer));

@@ -17,7 +17,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 class StampsOfOthersTest {
     private final Repetitions repetitions = new Repetitions(Recorded.settings("kafka://k:9092", "speck-b"));
     private final ReceiveBuffer buffer = new ReceiveBuffer(false);
-    private final RecordDecoder decoder = new RecordDecoder("speck-b");
+    private final RecordDecoder decoder = new RecordDecoder("speck-b", new TopicWatch.Topic("id", 1));
     private final List<String> returned = new ArrayList<>();
     private long position;
 
