@@ -21,6 +21,7 @@ from speck.apply.job_events import (
     StopRequested,
     TransferBegun,
     TransferCompleted,
+    TransferUndone,
 )
 from speck.apply.sessions import reads_again, session_for
 from speck.apply.stamps import next_stamps
@@ -77,10 +78,14 @@ class Attempts:
         An abandoned copy may replace its state by a newer one in the meantime: then that is taken.
         """
         for tries_left in reversed(range(TRIES)):
-            state = self._transferred_state(job)
+            source = self.newest_state(job)
+            state = self._transferred(job, source)
             try:
                 self._launch_from(state, job, revision)
-            except (Unreachable, OutcomeUnknown):
+            except Unreachable:
+                self._undo_transfer(job, state, source)  # no engine was asked to start from it
+                raise
+            except OutcomeUnknown:
                 raise
             except BinderError:
                 if not tries_left or self.newest_state(job) == state:
@@ -91,12 +96,16 @@ class Attempts:
     def _launch_from(self, state: State | None, job: Job, revision: int) -> None:
         record = self.context.record(job.job_name)
         session, _ = session_for(job, record, self.context.store.identity, revision)
+        try:
+            number = self._next_number(job, record, session)
+        except OutcomeUnknown as error:
+            raise Unreachable(str(error), address=error.address) from error  # nothing is submitted yet
         lineage = _lineage(job, record, state)
         stamps = next_stamps(job, record, continues=state is not None or bool(lineage))
         attempt = Attempt(
             id=self.mint(),
             job_name=job.job_name,
-            number=self._next_number(job, record, session),
+            number=number,
             session=session.name,
             state=state,
             lineage=lineage,
@@ -208,9 +217,8 @@ class Attempts:
                 self.context.note(job.job_name, StateFound(self.abandoner.newest_state(abandoned)))
         return starting_state(job, self.context.record(job.job_name))
 
-    def _transferred_state(self, job: Job) -> State | None:
+    def _transferred(self, job: Job, state: State | None) -> State | None:
         """The state that the next attempt starts from, at a place that the job's engine sees."""
-        state = self.newest_state(job)
         record = self.context.record(job.job_name)
         if state is None:
             return None
@@ -230,6 +238,10 @@ class Attempts:
         with_retries(partial(self.transfer.deliver, job, plan))
         self.context.note(job.job_name, TransferCompleted(plan.place, plan.source))
         return plan.place
+
+    def _undo_transfer(self, job: Job, place: State | None, source: State | None) -> None:
+        if place is not None and source is not None and place != source:
+            self.context.note(job.job_name, TransferUndone(place, source))
 
     def discard_garbage(self, name: str) -> tuple[State, ...]:
         """Delete the garbage states of a job; answers those that could not be deleted now."""

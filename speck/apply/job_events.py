@@ -163,6 +163,14 @@ class TransferCompleted:
 
 
 @dataclass(frozen=True, slots=True)
+class TransferUndone:
+    """No copy has begun from the state at its new place: it is where it was, and the new one is garbage."""
+
+    place: State
+    source: State
+
+
+@dataclass(frozen=True, slots=True)
 class StatesDiscarded:
     """These states are deleted."""
 
@@ -210,6 +218,7 @@ Event = (
     | StateRecovered
     | TransferBegun
     | TransferCompleted
+    | TransferUndone
     | StatesDiscarded
     | StatesReleased
     | Confirmed

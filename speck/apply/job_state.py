@@ -41,6 +41,7 @@ from speck.apply.job_events import (
     StopRequested,
     TransferBegun,
     TransferCompleted,
+    TransferUndone,
 )
 from speck.core.lifecycle import AttemptPhase
 from speck.core.runtime import Attempt, Handle, State
@@ -182,9 +183,9 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             return _with_garbage(record, [event.place])
         case TransferCompleted():
             # The copy that starts from the state changes it: from now on it is at its new place alone.
-            moved = _with_garbage(_without_garbage(record, [event.place]), [event.source])
-            back = event.place if record.rollback_state == event.source else record.rollback_state
-            return replace(moved, state=event.place, rollback_state=back)
+            return _moved(record, event.source, event.place)
+        case TransferUndone():
+            return _moved(record, event.place, event.source)
         case StatesDiscarded():
             return _without_garbage(record, event.states)
         case StatesReleased():
@@ -235,6 +236,13 @@ def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
     # It left nothing newer than it began from; an abandoned copy may have since.
     found = _location(record.state) not in (None, event.state.location)
     return record if found else replace(record, state=event.state)
+
+
+def _moved(record: JobRecord, source: State, place: State) -> JobRecord:
+    """The record as the state is at this place, and the one at its source is garbage."""
+    moved = _with_garbage(_without_garbage(record, [place]), [source])
+    back = place if record.rollback_state == source else record.rollback_state
+    return replace(moved, state=place, rollback_state=back)
 
 
 def _restored(record: JobRecord) -> JobRecord:

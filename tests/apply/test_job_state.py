@@ -30,6 +30,7 @@ from speck.apply.job_events import (
     StopRequested,
     TransferBegun,
     TransferCompleted,
+    TransferUndone,
 )
 from speck.apply.job_state import RETAINED_STATES, JobLifecycle, lifecycle_of, transition
 from speck.core.lifecycle import AttemptPhase
@@ -120,6 +121,16 @@ def test_a_transfer_is_garbage_until_it_is_whole() -> None:
     assert (begun.record.state, begun.record.garbage_states) == (state("here"), (state("there"),))
     whole = transition(begun, TransferCompleted(state("there"), state("here")))
     assert (whole.record.state, whole.record.garbage_states) == (state("there"), (state("here"),))
+    undone = transition(whole, TransferUndone(state("there"), state("here")))
+    assert undone == begun
+
+
+def test_the_way_back_goes_along_with_a_transfer() -> None:
+    job = JobLifecycle(JobRecord("a", "traffic", state=state("here"), rollback_state=state("here")))
+    whole = transition(job, TransferCompleted(state("there"), state("here")))
+    assert whole.record.rollback_state == state("there")
+    undone = transition(whole, TransferUndone(state("there"), state("here")))
+    assert undone.record.rollback_state == state("here")
 
 
 def test_sessions_come_and_go() -> None:
@@ -185,6 +196,7 @@ EVENTS = st.sampled_from(
         AttemptAbandoned(FIRST),
         TransferBegun(state("s2")),
         TransferCompleted(state("s2"), state("s1")),
+        TransferUndone(state("s2"), state("s1")),
         StatesDiscarded((state("s1"),)),
         StatesReleased(),
         Confirmed(),

@@ -98,6 +98,31 @@ class CarryingEngine(ApartEngine):
             self.disks.files.pop((self.address, state.location), None)
 
 
+class DyingEngine(CarryingEngine):
+    """One that is out of reach as soon as it has a state."""
+
+    def write_state(self, state: State, snapshot: Snapshot) -> None:
+        super().write_state(state, snapshot)
+        self.world.down(self.address)
+
+
+class HangingEngine(DyingEngine):
+    """One that does not answer the question before a start then."""
+
+    def last_ended(self, job_name: str, owner: str) -> int:
+        if not self.world.engine(self.address).reachable:
+            raise OutcomeUnknown("silence", address=self.address)
+        return super().last_ended(job_name, owner)
+
+
+class ForgetfulEngine(CarryingEngine):
+    """One that has restarted when it is asked for an attempt."""
+
+    def find(self, attempt: Attempt) -> Handle | None:
+        self.world.restart(self.address)
+        return super().find(attempt)
+
+
 def kinds(world: World, disks: Disks, engine: type[ApartEngine]) -> Registry:
     def connect(address: str, inventory: Inventory) -> EngineBinder:
         return engine(world, address, disks)
@@ -282,6 +307,33 @@ def test_the_state_goes_back_with_the_job_when_the_target_does_not_start_it(
     assert world.where() == {"a": HERE}
     assert disks.at(HERE) == [b"1;3;"]  # the attempt between them started nothing
     assert disks.at(THERE) == []
+
+
+@pytest.mark.parametrize(("engine", "kept"), [(DyingEngine, b"1;3;"), (HangingEngine, b"1;2;")])
+def test_the_old_copy_is_put_back_from_its_own_state_when_the_target_dies_before_the_start(
+    begin: Begin, world: World, disks: Disks, engine: type[ApartEngine], kept: bytes
+) -> None:
+    coordinator = begin(engine)
+    carry_out(coordinator, A)
+    assert "the previous version was restored and runs" in fault(carry_out(coordinator, MOVED))
+    assert world.where() == {"a": HERE}
+    assert disks.at(HERE) == [kept]
+    assert disks.at(THERE) == [b"1;"]  # it cannot be deleted now
+    world.up(THERE)
+    assert user.delete_composition(coordinator, "traffic").wait(30)
+    assert disks.at(THERE) == []
+
+
+def test_a_start_whose_answer_was_lost_may_have_worked_so_its_state_goes_back(
+    begin: Begin, world: World, disks: Disks
+) -> None:
+    coordinator = begin(ForgetfulEngine)
+    carry_out(coordinator, A)
+    world.fail("submit", OutcomeUnknown("silence", address=THERE), address=THERE, times=None, after=True)
+    message = fault(carry_out(coordinator, MOVED))
+    assert "silence (checked: it is not running); the previous version was restored and runs" in message
+    assert world.where() == {"a": HERE}
+    assert disks.at(HERE) == [b"1;2;3;"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
