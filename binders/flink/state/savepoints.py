@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from binders.flink.rest.client import FlinkRefused, FlinkRest
 from binders.flink.rest.overviews import ENDED
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
+from speck.core.inventory import is_loopback
 from speck.core.runtime import Handle
 from speck.errors import BinderError, OutcomeUnknown, Rejected, StateLost
 
@@ -175,6 +177,14 @@ class SavepointManager:
         """True if there are files of a checkpoint of the job, as far as this machine sees."""
         checkpoints = handle.details.get("checkpoints", "")
         return locations.newest_on_disk("", checkpoints, handle.engine_id) is not None
+
+    def sees(self, handle: Handle) -> bool:
+        """True if this machine sees the files of the job's checkpoints, if there are any."""
+        checkpoints, host = handle.details.get("checkpoints", ""), urlsplit(self._rest.address).hostname or ""
+        if locations.visible(checkpoints, handle.engine_id):
+            return True
+        folder = locations.local_path(checkpoints)
+        return is_loopback(host) and folder is not None and folder.parent.is_dir()
 
     def dispose(self, location: str) -> None:
         """Delete a savepoint or a retained checkpoint; nothing if it does not exist."""

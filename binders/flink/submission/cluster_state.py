@@ -21,7 +21,8 @@ LEAST_WORK = 0.1
 class PendingSubmit:
     """A submit without an answer, which may start a job until ``deadline`` (monotonic, s).
 
-    ``process`` is the JobManager process that received it, as of :meth:`FlinkRest.process`.
+    ``process`` is the JobManager process that received it, as of :meth:`FlinkRest.process`.  If that has
+    ended, it may have started the job before.
     """
 
     deadline: float

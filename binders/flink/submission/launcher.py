@@ -66,6 +66,7 @@ class Launcher:
                 return self._after_rejection(job, attempt, error, requested_at)
             cluster.labels[attempt.id] = labels_of(job_parameters(job, attempt, package.code))
             cluster.live.add(attempt.id)
+            cluster.pending_submits.pop(attempt.id, None)
         return self.handle_of(attempt)
 
     def build(self, job: Job) -> None:
@@ -88,15 +89,16 @@ class Launcher:
     def find(self, attempt: Attempt) -> Handle | None:
         """The job of the attempt, also one that has failed, finished by itself, or was lost with its cluster.
 
-        A lost job is found by its checkpoints: it must be started from them, not anew.  Raises
+        A lost job is found by its checkpoints: it must be started from them, not anew.  Where they cannot be
+        seen, a job counts as lost if a JobManager that has ended since may have started it.  Raises
         :class:`~speck.errors.OutcomeUnknown` while an unanswered submit of this process may still start one:
         Flink runs the job's main method for as long as that takes.
         """
         state = self.rest.job_state(attempt.id)
         if state is None:
-            self._check_not_pending(attempt)
-            lost = self.handle_of(attempt)
-            return lost if self.savepoints.has_checkpoint(lost) else None
+            ended, lost = self._has_ended_amid(attempt), self.handle_of(attempt)
+            is_lost = self.savepoints.has_checkpoint(lost) or (ended and not self.savepoints.sees(lost))
+            return lost if is_lost else None
         self.cluster.pending_submits.pop(attempt.id, None)
         if state == "CANCELED" or (state == "FINISHED" and self.savepoints.savepoint_of(attempt.id)):
             return None
@@ -195,17 +197,24 @@ class Launcher:
             )
         return found
 
-    def _check_not_pending(self, attempt: Attempt) -> None:
+    def _has_ended_amid(self, attempt: Attempt) -> bool:
+        """True if the JobManager has ended that was submitted an attempt, and did not answer.
+
+        Raises :class:`~speck.errors.OutcomeUnknown` while it may still start the job.
+        """
         pending = self.cluster.pending_submits.get(attempt.id)
         if pending is None:
-            return
-        if time.monotonic() < pending.deadline and not self._has_ended(pending.process):
+            return False
+        if self._has_ended(pending.process):
+            return True
+        if time.monotonic() < pending.deadline:
             raise OutcomeUnknown(
                 f"{self.rest.address}: job {attempt.job_name!r} does not run, but its main method was not "
                 "answered and may still start it",
                 address=self.rest.address,
             )
         self.cluster.pending_submits.pop(attempt.id, None)
+        return False
 
     def _has_ended(self, process: str) -> bool:
         """True if another JobManager process has taken the place of this one, with all that it was asked."""
