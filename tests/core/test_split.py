@@ -103,7 +103,7 @@ def test_refused_changes() -> None:
     fewer = jobs_of(split("A", "B"))
     assert refused(THREE, fewer) == [
         "hot: the split has fewer combiners: 2 instead of 3 (expected 'weight: 0' for each that is to "
-        "retire, or 'upgrade: stateless': the open windows are lost then)"
+        "retire, or another job_name, under which the split starts again without its open windows)"
     ]
     longer = refused(THREE, jobs_of(split("A", "B", "D", window_us=20 * MINUTE)))
     assert longer == [
@@ -119,12 +119,37 @@ def test_refused_changes() -> None:
     assert "gets a key_split" in refused({"hot": HOT}, WHOLE)[0]
 
 
+STATELESS = replace(HOT, upgrade="stateless")
+
+
 def test_what_is_refused_is_done_without_the_state() -> None:
-    stateless = replace(HOT, upgrade="stateless")
-    for after in (split("A", "B"), split("A", "B", "D", window_us=20 * MINUTE)):
-        assert refused(THREE, jobs_of(after, stateless)) == []
+    assert refused(THREE, jobs_of(split("A", "B", "D", window_us=20 * MINUTE), STATELESS)) == []
+    for whole in (STATELESS, replace(STATELESS, parallelism=3)):
+        fewer = replace(split(), combiners=2, partitioner="shuffle", slide_us=MINUTE)
+        assert refused(WHOLE, jobs_of(fewer, whole)) == []
     stored = {name: Deployed(each, started=False) for name, each in THREE.items()}
     assert refused_splits(jobs_of(split("A")), stored) == []
+
+
+@pytest.mark.parametrize("whole", [HOT, STATELESS], ids=["stateful", "stateless"])
+@pytest.mark.parametrize(
+    ("after", "change"),
+    [
+        (split("A", "B"), "the split has fewer combiners: 2 instead of 3"),
+        (
+            split("A", "B", "D", reducer=Place(parallelism=3)),
+            "parallelism changes from 1 to 3 in hot.reducer",
+        ),
+        (split(combiners=(Place(parallelism=2), Place(), Place())), "from 1 to 2 in hot.combiner-0"),
+    ],
+    ids=["combiners", "reducer's shards", "combiner's shards"],
+)
+def test_a_split_keeps_its_shape(after: Split, change: str, whole: Job) -> None:
+    """The parts that do not change count on it, also when the others start without their state."""
+    (fault,) = refused(THREE, jobs_of(after, whole))
+    assert change in fault
+    assert "or another job_name, under which the split starts again" in fault
+    assert refused(jobs_of(after), jobs_of(after, whole)) == []
 
 
 def test_a_stopped_split_drains_along_its_edges() -> None:

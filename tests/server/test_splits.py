@@ -73,11 +73,12 @@ def test_a_combiner_moves_and_one_is_added_while_the_others_run(rest: RestServer
 def test_fewer_combiners_are_refused_before_anything_is_touched(rest: RestServer) -> None:
     apply(rest, hot())
     before = rest.world.changes()
-    with pytest.raises(RequestRefused, match="the split has fewer combiners: 1 instead of 2"):
-        apply(rest, hot(E1))
+    for more in ("", "  upgrade: stateless\n"):
+        with pytest.raises(RequestRefused, match="the split has fewer combiners: 1 instead of 2"):
+            apply(rest, hot(E1) + more)
     assert rest.world.changes() == before
-    assert apply(rest, hot(E1) + "  upgrade: stateless\n")["state"] == "succeeded"
-    assert sorted(rest.world.where()) == ["hot.combiner-0", "hot.partitioner", "hot.reducer"]
+    assert apply(rest, hot(E1).replace("hot", "warm"))["state"] == "succeeded"
+    assert sorted(rest.world.where()) == ["warm.combiner-0", "warm.partitioner", "warm.reducer"]
 
 
 def test_a_split_is_deleted_with_its_composition(rest: RestServer) -> None:
