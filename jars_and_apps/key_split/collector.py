@@ -69,7 +69,7 @@ class Collector(Shard[ReducerSetting]):
         batch = batch.filter(pa.array([each is None for each in workers], pa.bool_()))
         # By their bytes: the partitions come in any order, also when a batch is run again.
         batch = batch.sort_by("value")
-        found = list(read(batch, STATES, self._is_mine, self._faults))
+        found = list(read(batch, STATES, self._windows, self._is_mine, self._faults))
         self._fields = {"frames": len(found), "rows": 0, "groups": 0, "finals": 0}
         self._fields["workers"] = [each for each in workers if each is not None]
         parts: defaultdict[tuple[int, str, int], list[bytes]] = defaultdict(list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -82,7 +83,7 @@ class Combiner(Shard[CombinerSetting]):
     def step(self, batch: pa.RecordBatch) -> list[Output]:
         """Take the frames of the next batch."""
         self._fields = {"frames": 0, "rows": 0, "groups": 0, "finals": 0, "partials": 0}
-        found = list(read(batch, ROWS, self._is_mine, self._faults))
+        found = list(read(batch, ROWS, self._windows, self._is_mine, self._faults))
         outputs = []
         for frame in sorted(found, key=self._stream.rank):
             outputs += self._take(frame)
@@ -191,6 +192,7 @@ class Combiner(Shard[CombinerSetting]):
         shards = shards_of(np.array([each.hash for each in closing], np.uint64), len(self._numbers)).tolist()
         outputs = []
         header = Header(self._origin, self._setting.worker, self._setting.shard, self._shards, before)
+        header = replace(header, window_us=self._windows.window_us, slide_us=self._windows.slide_us)
         for shard, number in enumerate(self._numbers):
             own = [each for each, to in zip(closing, shards, strict=True) if to == shard]
             states = [self._setting.aggregation.encode(each.state) for each in own]

@@ -3,6 +3,8 @@
 A frame is a head of fixed size (big-endian: number, mark, version, shard, size of the block's contents,
 CRC-32 of all else) and a block.  The contents are an Arrow stream of one batch, with the header as JSON in
 its schema. Nothing in it is executed, and nothing is allocated for more than ``LARGEST`` bytes.
+
+The times of the windows are an entry of the schema of their own: readers of before refuse other headers.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ SHARD = slice(12, 14)
 """The place of the shard (big-endian) in a frame."""
 _MARK = b"KS"
 _HEAD = struct.Struct(">Q2sBxHII")
-_HEADER = b"header"
+_HEADER, _WINDOWS = b"header", b"windows"
 
 ROWS = {"key": pa.utf8(), "hash": pa.uint64(), "slide": pa.int64(), "off_owner": pa.bool_()}
 """Columns of groups of rows, beside ``rows`` (a list of structures); without a key: a notice."""
@@ -62,7 +64,8 @@ class Header:
     ``origin`` names the state that the writer's numbers count in; ``worker`` is the combiner that reads the
     rows or wrote the partials, ``source`` the writer's shard.  ``shards``: those of each combiner.  Slides
     and ends of windows: ``closed_before`` and ``closed_after`` the frame, the ``newest`` slide seen, and
-    ``shared_until`` (all slides up to it are shared).  ``late`` and ``bad`` rows were dropped.
+    ``shared_until`` (all slides up to it are shared).  ``late`` and ``bad`` rows were dropped.  All of them
+    count slides of ``slide_us`` in windows of ``window_us`` (0: not known, in frames of before 0.2).
     """
 
     origin: str = ""
@@ -75,9 +78,12 @@ class Header:
     shared_until: int = NEVER
     late: int = 0
     bad: int = 0
+    window_us: int = 0
+    slide_us: int = 0
 
 
-_FIELDS = tuple(field.name for field in fields(Header))
+_TIMES = ("window_us", "slide_us")
+_FIELDS = tuple(field.name for field in fields(Header) if field.name not in _TIMES)
 
 
 class Frame(NamedTuple):
@@ -91,7 +97,8 @@ class Frame(NamedTuple):
 
 def encode(frame: Frame) -> bytes:
     """The frame's bytes; ValueError if its contents are over ``LARGEST`` bytes."""
-    contents = to_stream(frame.batch, {name: getattr(frame.header, name) for name in _FIELDS})
+    header, windows = ({name: getattr(frame.header, name) for name in names} for names in (_FIELDS, _TIMES))
+    contents = to_stream(frame.batch, header, windows if frame.header.slide_us else None)
     if len(contents) > LARGEST:
         raise ValueError(
             f"frame of {len(contents)} bytes (expected at most {LARGEST}: smaller rows or states)"
@@ -115,16 +122,21 @@ def decode(data: bytes, columns: Mapping[str, pa.DataType]) -> Frame:
         raise BadFrame("the checksum is not that of the contents")
     try:
         batch, header = from_stream(pa.decompress(block, decompressed_size=size, codec="zstd"))
-        checked = _header(header)
+        window_us, slide_us = _windows(batch)
+        checked = replace(_header(header), window_us=window_us, slide_us=slide_us)
         _check_columns(batch, columns)
     except DAMAGE as error:
         raise BadFrame(str(error)) from error
     return Frame(number, shard, checked, batch)
 
 
-def to_stream(batch: pa.RecordBatch, header: Mapping[str, Any]) -> pa.Buffer:
-    """An Arrow stream of one batch, not compressed, with the header in its schema."""
-    batch = batch.replace_schema_metadata({_HEADER: json.dumps(header, separators=(",", ":"))})
+def to_stream(
+    batch: pa.RecordBatch, header: Mapping[str, Any], windows: Mapping[str, int] | None = None
+) -> pa.Buffer:
+    """An Arrow stream of one batch, not compressed, with the header, and windows if given, in its schema."""
+    entries = {_HEADER: header} if windows is None else {_HEADER: header, _WINDOWS: windows}
+    texts = {name: json.dumps(each, separators=(",", ":")) for name, each in entries.items()}
+    batch = batch.replace_schema_metadata(texts)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -175,6 +187,18 @@ def _header(values: Any) -> Header:
     if not isinstance(values["origin"], str) or values["worker"] < 0 or values["source"] < 0:
         raise ValueError("header: no origin, worker and source")
     return Header(**values)
+
+
+def _windows(batch: pa.RecordBatch) -> tuple[int, int]:
+    text = (batch.schema.metadata or {}).get(_WINDOWS)
+    if text is None:
+        return 0, 0
+    values = json.loads(text)
+    if not isinstance(values, dict) or set(values) != set(_TIMES):
+        raise ValueError("the windows have not the fields of this version")
+    if any(type(each) is not int or not 0 < each <= -NEVER for each in values.values()):
+        raise ValueError("windows: no times in range")
+    return values["window_us"], values["slide_us"]
 
 
 def _check_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.DataType]) -> None:

@@ -82,7 +82,7 @@ class Reducer(Shard[ReducerSetting]):
         """Take the frames of the next batch."""
         self._fields = {"frames": 0, "partials": 0, "finals": 0}
         found: defaultdict[Source, list[Frame]] = defaultdict(list)
-        for frame in read(batch, PARTIALS, self._is_mine, self._faults):
+        for frame in read(batch, PARTIALS, self._windows, self._is_mine, self._faults):
             found[frame.header.worker, frame.header.source].append(frame)
         for source in sorted(found):
             for frame in sorted(found[source], key=self._streams[source].rank):

@@ -181,7 +181,8 @@ class Router:
         notices.append(self._fresh(groups.hashes[off_owner], groups.slides[off_owner]))
         self._closed = closed
         header = Header(self._origin, 0, 0, tuple(self._shards.tolist()), before, before, newest)
-        header = replace(header, shared_until=self._shared_until)
+        window_us, slide_us = self._windows.window_us, self._windows.slide_us
+        header = replace(header, shared_until=self._shared_until, window_us=window_us, slide_us=slide_us)
         at = groups.slides == newest
         self._counts.add(groups.hashes[at], groups.counts[at], anew=newest > former)
         self._describe(rows, groups, routing, late, bad)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from jars_and_apps.key_split.frames import BadFrame, Frame, decode
+from jars_and_apps.key_split.slides import Windows
 
 RETIRED = 64
 
@@ -55,17 +56,30 @@ class Stream:
 def read(
     batch: pa.RecordBatch,
     columns: Mapping[str, pa.DataType],
+    windows: Windows,
     check: Callable[[Frame], bool],
     faults: Counter[str],
 ) -> Iterable[Frame]:
-    """The frames of a batch, in its order; those that are damaged, or not for this reader, are counted."""
+    """The frames of a batch, in its order.
+
+    Those that are damaged, or not for this reader, are counted, and those of other windows than these: they
+    were written before all parts began anew.
+    """
     for value in batch.column("value"):
         try:
             frame = decode(value.as_py() or b"", columns)
         except BadFrame:
             faults["bad_frames"] += 1
             continue
-        if check(frame):
+        if _is_outdated(frame, windows):
+            faults["outdated_frames"] += 1
+        elif check(frame):
             yield frame
         else:
             faults["bad_frames"] += 1
+
+
+def _is_outdated(frame: Frame, windows: Windows) -> bool:
+    header = frame.header
+    known = bool(header.slide_us)
+    return known and (header.window_us, header.slide_us) != (windows.window_us, windows.slide_us)

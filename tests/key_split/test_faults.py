@@ -149,6 +149,30 @@ def test_frames_of_a_former_origin_are_shut_out() -> None:
     assert (pipeline.found(), len(pipeline.partials)) == before
 
 
+def test_frames_of_former_windows_are_shut_out() -> None:
+    """All parts begin anew with another slide: numbers of former slides are those of other times."""
+    pipeline = Pipeline(RouterSetting(Windows(SLIDE, SLIDE), "hash", Hash, (1.0, 1.0), origin="origin-1"))
+    for number in range(3):
+        pipeline.route([Row(f"key-{each}", START + number * SLIDE, START, each) for each in range(9)])
+    pipeline.drain(reduced=False)
+    pipeline.route([Row("a", START + 4 * SLIDE, START, 9)])
+    waiting = [len(pipeline.waiting[place]) for place in sorted(pipeline.waiting)]
+    partials = len(pipeline.partials)
+    assert all([*waiting, partials])
+    longer = Windows(4 * SLIDE, 4 * SLIDE)
+    pipeline.results.clear()
+    for part in (pipeline.router, *pipeline.combiners.values(), *pipeline.reducers):
+        part.setting, part.state = replace(part.setting, windows=longer), None
+    pipeline.change(origin="origin-2")
+    batches = [[Row("b", START + number * SLIDE, START, number)] for number in (4, 5, 12)]
+    for rows in batches:
+        pipeline.route(rows)
+    pipeline.drain()
+    assert pipeline.found() == results(batches, longer)
+    faults = [part.report()["faults"] for part in (*pipeline.combiners.values(), *pipeline.reducers)]
+    assert faults == [{"outdated_frames": number} for number in (*waiting, partials)]
+
+
 def test_frames_without_the_columns_of_the_class() -> None:
     """One with a right checksum is counted, and all else goes on; rows of former code are not dropped."""
     pipeline, _ = _run_once()

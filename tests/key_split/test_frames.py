@@ -6,6 +6,7 @@ import json
 import pickle
 import struct
 import zlib
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,11 @@ def _with(name: str, values: Any) -> bytes:
     return encode(Frame(0, 0, HEADER, changed))
 
 
+def _with_windows(windows: dict[str, Any]) -> bytes:
+    header = {name: value for name, value in asdict(HEADER).items() if not name.endswith("_us")}
+    return _wrapped(stream_of(decode(_frame(), ROWS).batch, header, windows))
+
+
 BAD = {
     "nothing": b"",
     "text": b"some text that is longer than the head of a frame",
@@ -121,6 +127,9 @@ BAD = {
     "a cut head": _frame()[:15],
     "nested JSON": _wrapped(stream_of(decode(_frame(), ROWS).batch, json.loads("[" * 900 + "]" * 900))),
     "a header without fields": _wrapped(stream_of(decode(_frame(), ROWS).batch, {})),
+    "windows without times": _with_windows({}),
+    "windows of no time": _with_windows({"window_us": 1, "slide_us": 0}),
+    "windows of text": _with_windows({"window_us": "1", "slide_us": 1}),
     "a slide that is null": _with("slide", pa.array([None, 1], pa.int64())),
     "slides as text": _with("slide", pa.array(["1", "2"])),
     "rows that are null": _with(
@@ -140,13 +149,29 @@ BAD = {
     shard=st.integers(0, 65_535),
     batch=groups(),
     ends=st.lists(slides, min_size=4, max_size=4),
+    window_us=st.sampled_from([0, 60_000_000]),
 )
-def test_round_trip(number: int, shard: int, batch: pa.RecordBatch, ends: list[int]) -> None:
+def test_round_trip(number: int, shard: int, batch: pa.RecordBatch, ends: list[int], window_us: int) -> None:
     """A frame is read as it was written."""
-    frame = Frame(number, shard, Header("begun", 3, 1, (1, 2, 3, 4), *ends), batch)
+    header = Header("begun", 3, 1, (1, 2, 3, 4), *ends, window_us=window_us, slide_us=window_us)
+    frame = Frame(number, shard, header, batch)
     found = decode(encode(frame), ROWS)
     assert found[:3] == frame[:3]
     assert found.batch.equals(batch) or repr(found.batch.to_pydict()) == repr(batch.to_pydict())  # NaN
+
+
+def test_frames_are_read_by_readers_of_before_and_the_other_way_round() -> None:
+    """The header in JSON is that of before, which its readers compare; the windows are beside it."""
+    header = replace(HEADER, window_us=5_000_000, slide_us=1_000_000)
+    data = encode(Frame(0, 0, header, decode(_frame(), ROWS).batch))
+    metadata = decode(data, ROWS).batch.schema.metadata
+    former = ["origin", "worker", "source", "shards", "closed_before", "closed_after", "newest"]
+    assert list(json.loads(metadata[b"header"])) == [*former, "shared_until", "late", "bad"]
+    assert decode(data, ROWS).header == header
+    assert decode(_frame(), ROWS).header == HEADER
+    combiner = Combiner.begin(CombinerSetting(WINDOWS, Aggregation(Speeds()), 0))
+    combiner.step(values_of([_frame()]))
+    assert json.loads(combiner.report(0, 0).value[1:])["faults"] == {}
 
 
 @pytest.mark.parametrize("kind", BAD)
