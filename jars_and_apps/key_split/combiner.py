@@ -100,15 +100,20 @@ class Combiner(Shard[CombinerSetting]):
         return mine and self._windows.has(slides) and header.worker < len(header.shards) and self._fits(frame)
 
     def _fits(self, frame: Frame) -> bool:
-        """True if the rows have the columns of the class; ValueError for those of its former code."""
+        """True if the rows have the columns of the class, or will be skipped.
+
+        ValueError for those of its other code: they wait until a combiner with that code takes them.
+        """
         found, expected = columns_of(frame.batch.schema.field("rows").type.value_type), self._setting.columns
-        if not expected or found == expected:
+        if set(expected) <= set(found):
             self._columns = found
             return True
-        if found == self._columns:
+        if self._stream.has_passed(frame):
+            return True
+        if frame.header.origin == self._stream.origin or found == self._columns:
             raise ValueError(
                 f"rows of columns {', '.join(found)} are waiting (expected {', '.join(expected)}: "
-                "let the former code take them first, or upgrade: stateless)"
+                "let the code that has these columns take them first, or upgrade: stateless)"
             )
         return False
 
@@ -146,7 +151,7 @@ class Combiner(Shard[CombinerSetting]):
             return
         rows = batch.column("rows")
         starts = rows.offsets.to_numpy()[:-1].astype(np.int64) - rows.offsets[0].as_py()
-        states = self._setting.aggregation.add_all(arrays(rows.flatten()), starts)
+        states = self._setting.aggregation.add_all(arrays(rows.flatten(), self._setting.columns), starts)
         columns = (batch.column(name).to_pylist() for name in ("slide", "key", "hash"))
         for slide, key, hashed, state in zip(*columns, states, strict=True):
             self._panes.add(slide, key, hashed, state)

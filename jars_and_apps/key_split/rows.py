@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from jars_and_apps.key_split.frames import is_column
+from jars_and_apps.key_split.frames import columns_of, is_column
 
 KEY_BYTES = 1024
 ROW_BYTES = 2**20
@@ -66,10 +66,13 @@ def read(batch: pa.RecordBatch) -> tuple[Rows, int, list[bytes]]:
     return (rows if len(positions) == len(good) else rows.take(positions)), bad, messages
 
 
-def arrays(structures: pa.StructArray) -> dict[str, NDArray[Any]]:
-    """The columns of the rows as an aggregation takes them."""
-    names = [field.name for field in structures.type]
-    return {name: _numpy(values) for name, values in zip(names, structures.flatten(), strict=True)}
+def arrays(structures: pa.StructArray, columns: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+    """The columns of the rows as an aggregation takes them: those that ``columns_of`` so names, or all."""
+    return {
+        field.name: _numpy(values)
+        for field, values in zip(structures.type, structures.flatten(), strict=True)
+        if not columns or columns_of([field])[0] in columns
+    }
 
 
 def _rows(columns: dict[str, pa.Array]) -> tuple[Rows, NDArray[np.bool_]]:

@@ -56,8 +56,8 @@ class RouterSetting:
 class CombinerSetting:
     """The parameters of one shard of combiner ``worker``; ``reducer_shards``: those of the reducer.
 
-    ``columns`` are the names and types of the columns of its rows, as ``frames.columns_of`` has them; those
-    of frames are not compared with none.
+    ``columns`` are the names and types of the columns of its rows, as ``frames.columns_of`` has them: others
+    in frames are left out.  Without any, all columns are taken.
     """
 
     windows: Windows

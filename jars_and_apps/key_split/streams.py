@@ -28,6 +28,11 @@ class Stream:
         origin = frame.header.origin
         return origin != self.origin, origin, frame.number
 
+    def has_passed(self, frame: Frame) -> bool:
+        """True for a frame that :meth:`lost` would count as repeated or outdated."""
+        origin = frame.header.origin
+        return origin in self.retired or (origin == self.origin and frame.number <= self.number)
+
     def lost(self, frame: Frame, faults: Counter[str]) -> int | None:
         """The frames that are missing before this one, which is the next then; None if it came before."""
         if frame.header.origin in self.retired:

@@ -57,7 +57,7 @@ class SourceSwitch:
         name = action.job.job_name
         if self.timeout <= 0:
             return
-        self._drain_copies(name)
+        self._drain_copies(name, same_source=_keeps_source(action))
         if not self._allowed:
             for session, waiting in self._unprocessed(action):
                 self._start_once_more(name, session, waiting)
@@ -74,13 +74,13 @@ class SourceSwitch:
 
     # --- copies
 
-    def _drain_copies(self, name: str) -> None:
+    def _drain_copies(self, name: str, *, same_source: bool = False) -> None:
         for record in self.context.store.attempts(name):
             if (copy := self._copy(record)) is None:
                 continue
             marker = f"{self.context.operation.id}-{self.mint()[:8]}"
             try:
-                if await_drained(copy, marker, self.timeout):
+                if await_drained(copy, marker, self.timeout, same_source=same_source):
                     self.processed |= {each for each in self._sessions(name) if _is_read_by(each, copy)}
             except DrainTimeout:
                 if not self._allowed:
@@ -171,6 +171,10 @@ def _is_left(session: SessionRecord, action: Action) -> bool:
     return leaves
 
 
+def _keeps_source(action: Action) -> bool:
+    return isinstance(action, Update | Move) and source_of(action.previous) == source_of(action.job)
+
+
 # --- one copy
 
 
@@ -205,7 +209,7 @@ class Copy:
             return None
 
 
-def await_drained(copy: Copy, marker: str, bound: float) -> bool:
+def await_drained(copy: Copy, marker: str, bound: float, *, same_source: bool = False) -> bool:
     """True once the copy has confirmed that it has processed the messages which waited at the call.
 
     False if it does not run, or has run and read nothing for some seconds: its connector may have no drain
@@ -213,6 +217,7 @@ def await_drained(copy: Copy, marker: str, bound: float) -> bool:
 
     Raises :class:`~speck.errors.DrainTimeout` when it is not drained after ``bound`` seconds (0: no wait),
     and :class:`~speck.errors.BinderError` when its engine does not answer: it cannot be stopped then either.
+    ``same_source``: its next form goes on there.
     """
     deadline = time.monotonic() + bound
     detail = ""
@@ -229,7 +234,7 @@ def await_drained(copy: Copy, marker: str, bound: float) -> bool:
         if answer is None and _is_still(copy, deadline):
             return False
     if bound > 0 and copy.at_work():
-        raise DrainTimeout(_timeout_text(copy, bound) + detail, address=copy.job.spe_address)
+        raise DrainTimeout(_timeout_text(copy, bound, same_source) + detail, address=copy.job.spe_address)
     return False
 
 
@@ -260,9 +265,15 @@ def _left_text(copy: Copy) -> str:
     return "" if backlog is None else f" ({exact_text(backlog.messages)} left)"
 
 
-def _timeout_text(copy: Copy, bound: float) -> str:
+def _timeout_text(copy: Copy, bound: float, same_source: bool) -> str:
+    stays, off = (
+        "the job keeps reading there, and messages at its next source are retained",
+        "drops the messages",
+    )
+    if same_source:
+        stays, off = "the job stays as it is", "changes it at once"
     return (
         f"the messages at {copy.job.source_topic!r} of {copy.job.source_broker} were not drained in "
-        f"{bound:g} s{_left_text(copy)}: the job keeps reading there, and messages at its next source are "
-        "retained (apply again when it is drained; speck serve --drain sets the time, 0 drops the messages)"
+        f"{bound:g} s{_left_text(copy)}: {stays} (apply again when it is drained; speck serve --drain sets "
+        f"the time, 0 {off})"
     )

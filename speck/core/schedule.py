@@ -6,6 +6,9 @@ before the session stands that keeps it.  A job that stops, or is to read elsewh
 between, after its former writers have been switched to others and have come up: so the messages written until
 then are processed, and none is lost.  Along the graph, each reader waits for its own former writers.
 
+The combiners of a split whose class changes drain in the same way, although they stay at their source: after
+the partitioner, whose rows of the former class only they can read.
+
 A query with a cut is several jobs, one without is another: those of its new form start once those of the
 former one have stopped, so that both never write its results together.
 
@@ -23,8 +26,9 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from speck.core.graph import Endpoint, Graph, outputs_of, sinks_of, source_of
-from speck.core.job import Job, is_query_part, query_name
+from speck.core.job import CODE, Job, is_query_part, query_name
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
+from speck.core.split import Role, part_name, part_of
 
 
 class StepKind(StrEnum):
@@ -32,10 +36,10 @@ class StepKind(StrEnum):
 
     ``BROKER``: the broker answers.  ``PREPARE``: an unanswered start is looked for, the engine is asked for
     room and code, the session is made; no running job is changed.  ``DRAIN``: the job processes the messages
-    that wait where it will not read any more.  ``ACT``: its copy is stopped, its next one started.
-    ``AWAIT_RUNNING``: the new copy has come up, or the former one is put back.  ``SETTLE``: the jobs of a
-    wave, whose number is the subject, have been running for a while.  ``CHANGED``: all actions are done.
-    ``PRUNE``: sessions and states of earlier changes are deleted.
+    that wait where it will not read any more, or that its next form may not read.  ``ACT``: its copy is
+    stopped, its next one started.  ``AWAIT_RUNNING``: the new copy has come up, or the former one is put
+    back.  ``SETTLE``: the jobs of a wave, whose number is the subject, have been running for a while.
+    ``CHANGED``: all actions are done.  ``PRUNE``: sessions and states of earlier changes are deleted.
     """
 
     BROKER = "broker"
@@ -87,7 +91,7 @@ def schedule(
     Linear in the jobs of the plan, and in the pairs of a changed writer and a changed reader of its output.
     """
     actions = _changing(plan)
-    rewired = rewirings(actions, delete_all=delete_all)
+    drained = _drained(actions, waves, delete_all=delete_all)
     replaced = replacements(actions)
     heirs: dict[str, list[str]] = defaultdict(list)
     for heir, jobs in replaced.items():
@@ -102,10 +106,10 @@ def schedule(
         *_in_waves(
             [
                 step
-                for name in _along_the_graph(actions, rewired, replaced)
+                for name in _along_the_graph(actions, drained, replaced)
                 for step in _steps_of(
                     actions[name],
-                    rewired.get(name),
+                    drained.get(name),
                     replaced.get(name, ()),
                     heirs[name],
                     changed_jobs,
@@ -142,35 +146,47 @@ def _brokers(action: Action, left_behind: Collection[str], reached: Collection[s
     return {job.source_broker}.difference(left_behind) if job.job_name in reached else set()
 
 
+def _drained(
+    actions: Mapping[str, Action], waves: Sequence[Collection[str]], *, delete_all: bool
+) -> dict[str, frozenset[str]]:
+    """The jobs that drain their source, by name, and the writers that are changed before."""
+    found = {name: each.writers for name, each in rewirings(actions, delete_all=delete_all).items()}
+    for name, writers in _class_changes(actions, waves).items():
+        found[name] = found.get(name, frozenset()) | writers
+    return found
+
+
 def _along_the_graph(
     actions: Mapping[str, Action],
-    rewired: Mapping[str, Rewiring],
+    drained: Mapping[str, Collection[str]],
     replaced: Mapping[str, Collection[str]],
 ) -> Iterable[str]:
-    """The names of the jobs, each after the former writers and the replaced jobs that it waits for."""
-    if not replaced and not any(each.writers for each in rewired.values()):
+    """The names of the jobs, each after the writers and the replaced jobs that it waits for."""
+    if not replaced and not any(drained.values()):
         return actions
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name in actions:
-        writers = rewired[name].writers if name in rewired else ()
-        sorter.add(name, *sorted(writers), *sorted(replaced.get(name, ())))
+        sorter.add(name, *sorted(drained.get(name, ())), *sorted(replaced.get(name, ())))
     return sorter.static_order()
 
 
 def _steps_of(
     action: Action,
-    rewiring: Rewiring | None,
+    writers: Collection[str] | None,
     replaced: Collection[str],
     heirs: Collection[str],
     changed_jobs: Graph,
     last: Mapping[str, StepKey],
 ) -> Iterator[Step]:
-    """The steps of one action after its preparation; it replaces some jobs, or ``heirs`` replace it."""
+    """The steps of one action after its preparation; it replaces some jobs, or ``heirs`` replace it.
+
+    ``writers`` are changed before the job drains its source; ``None``: it does not.
+    """
     name = action.job.job_name
     needs = {(StepKind.PREPARE, name), *((StepKind.ACT, each) for each in replaced)}
-    if rewiring is not None:
-        # A writer that does not come up is rolled back, and writes where it wrote before.
-        switched = [last[writer] for writer in rewiring.writers]
+    if writers is not None:
+        # A writer that does not come up is rolled back, and writes what and where it wrote before.
+        switched = [last[writer] for writer in writers]
         # What comes after the drain must be in the sessions of those that replace the job.
         prepared = _on(StepKind.PREPARE, [name, *heirs])
         yield Step(StepKind.DRAIN, name, prepared.union(switched))
@@ -335,3 +351,36 @@ def replacements(actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
         if isinstance(action, Start) and not action.changes
         if (others := stopped.get((query_name(action.job), not is_query_part(action.job))))
     }
+
+
+# --- splits whose class changes
+
+_CLASS = frozenset({CODE, "entry_class", "arguments"})
+
+
+def _class_changes(
+    actions: Mapping[str, Action], waves: Sequence[Collection[str]]
+) -> dict[str, frozenset[str]]:
+    """The running combiners whose class changes, by name, with their partitioner if it changes too.
+
+    A combiner in an earlier wave than its partitioner is none of them: it cannot wait for it.
+    """
+    number = {job: count for count, jobs in enumerate(waves) for job in jobs}
+    found = {}
+    for name, action in actions.items():
+        part = part_of(action.job)
+        if part is None or part.role is not Role.COMBINER or not (changed := _class_fields(action)):
+            continue
+        partitioner = part_name(part.of, Role.PARTITIONER)
+        follows = partitioner in actions and bool(_class_fields(actions[partitioner]))
+        own = changed == {"arguments"} and not follows  # of the combiner alone
+        if not own and number.get(partitioner, 0) <= number.get(name, 0):
+            found[name] = frozenset({partitioner} if follows else ())
+    return found
+
+
+def _class_fields(action: Action) -> Set[str]:
+    """The changed fields of a running part from which its class is built, if it keeps its state."""
+    if not isinstance(action, Update | Move) or action.job.upgrade != "stateful":
+        return frozenset()
+    return _CLASS & {each.field for each in action.changes}

@@ -16,6 +16,7 @@ from speck.core.job import Composition, Job
 from speck.core.plan import plan_data
 from speck.core.runtime import JobState
 from speck.core.settings import Settings
+from speck.core.split import Place, Split, expand
 from speck.errors import InvalidInput, OutcomeUnknown, Rejected
 from speck.store import Store, auditlog
 from testbed.benches import user
@@ -121,6 +122,47 @@ def test_delete_of_all_waits_for_nothing(begin: Begin, world: World) -> None:
     assert operation.wait(30)
     assert operation.state == "succeeded"
     assert world.counts()["drained"] == 0
+
+
+def test_combiners_take_the_rows_of_the_former_class_before_they_change(begin: Begin, world: World) -> None:
+    coordinator = begin(drain=0.3)
+    split = Split(combiners=(Place(), Place()), partitioner="hash", window_us=60_000_000, slide_us=60_000_000)
+    hot = make_job("hot", "t0", "t1")
+    carry_out(coordinator, composition(*expand(hot, split)))
+    world.broker(BROKER).backlog[named("hot.combiner-1")] = 7
+    world.calls.clear()
+    edited = composition(*expand(replace(hot, entry_class="Other"), split))
+    operation = carry_out(coordinator, edited)
+    assert states(operation) == {
+        "hot.partitioner": "done",
+        "hot.combiner-0": "done",
+        "hot.combiner-1": "waiting",
+        "hot.reducer": "done",
+    }
+    assert "were not drained in 0.3 s: the job stays as it is" in operation.actions["hot.combiner-1"].error
+    expected = [
+        ("submit", "hot.partitioner"),
+        ("drained", named("hot.combiner-0")),
+        ("stop", "hot.combiner-0"),
+    ]
+    assert order(world, *expected) == expected
+    assert (
+        states(carry_out(coordinator, edited))["hot.combiner-1"] == "waiting"
+    )  # its partitioner is kept now
+    world.broker(BROKER).backlog.clear()
+    assert carry_out(coordinator, edited).state == "succeeded"
+
+
+def test_combiners_keep_the_former_class_if_their_partitioner_does(begin: Begin, world: World) -> None:
+    coordinator = begin(drain=0.3)
+    split = Split(combiners=(Place(),), partitioner="hash", window_us=60_000_000, slide_us=60_000_000)
+    hot = make_job("hot", "t0", "t1")
+    carry_out(coordinator, composition(*expand(hot, split)))
+    world.fail("submit", Rejected("no such class", address=hot.spe_address), name="hot.partitioner")
+    operation = carry_out(coordinator, composition(*expand(replace(hot, entry_class="Other"), split)))
+    assert states(operation)["hot.partitioner"] == "failed"
+    assert states(operation)["hot.combiner-0"] == "skipped"
+    assert {each.job.entry_class for each in world.running("hot.combiner-0")} == {hot.entry_class}
 
 
 def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin, world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from speck.cli.render.plans import plan_lines
 from speck.core.graph import Graph
 from speck.core.job import Job, form_fingerprint
 from speck.core.plan import Deployed, Start, Stop, make_plan, plan_data, refused_splits
-from speck.core.schedule import rewirings
+from speck.core.schedule import StepKey, StepKind, rewirings, schedule
 from speck.core.split import PARTITIONERS, Place, Split, expand, groups
 from testbed.benches.examples import job
 
@@ -156,6 +157,52 @@ def test_a_stopped_split_drains_along_its_edges() -> None:
     found = rewirings({name: Stop(each, "") for name, each in THREE.items()})
     assert found["hot.combiner-1"].writers == {"hot.partitioner"}
     assert found["hot.reducer"].writers == {"hot.combiner-0", "hot.combiner-1", "hot.combiner-2"}
+
+
+def steps_of(
+    before: Mapping[str, Job], after: Mapping[str, Job], **more: Any
+) -> dict[StepKey, frozenset[StepKey]]:
+    plan = make_plan("test", 1, after, {name: Deployed(each) for name, each in before.items()})
+    steps = {each.key: each.needs for each in schedule(plan, **more)}
+    TopologicalSorter(steps).prepare()
+    return steps
+
+
+PARTITIONER = (StepKind.AWAIT_RUNNING, "hot.partitioner")
+
+
+def test_combiners_drain_after_the_partitioner_before_their_class_changes() -> None:
+    edited = jobs_of(split("A", "B", "D"), replace(HOT, arguments={"least": 2.0}))
+    steps = steps_of(THREE, edited)
+    drained = {subject for kind, subject in steps if kind is StepKind.DRAIN}
+    assert drained == {f"hot.combiner-{number}" for number in range(3)}
+    for name in drained:
+        assert steps[StepKind.DRAIN, name] == {PARTITIONER, (StepKind.PREPARE, name)}
+        assert (StepKind.DRAIN, name) in steps[StepKind.ACT, name]
+    order = [subject for kind, subject in steps if kind is StepKind.ACT]
+    assert order.index("hot.partitioner") < min(order.index(name) for name in drained)
+
+
+def test_combiners_that_do_not_drain() -> None:
+    """Those whose own arguments change, that start anew, or whose partitioner is of a later wave."""
+    base = split("A", "B")
+    assert isinstance(base.combiners, tuple)
+    own = replace(base, combiners=(replace(base.combiners[0], arguments={"least": 2.0}), base.combiners[1]))
+    edited = replace(HOT, entry_class="Other")
+    first = [{"hot.combiner-0", "hot.combiner-1"}, {"hot.partitioner", "hot.reducer"}]
+    for steps in (
+        steps_of(jobs_of(base), jobs_of(own)),
+        steps_of(jobs_of(base), jobs_of(base, replace(edited, upgrade="stateless"))),
+        steps_of(jobs_of(base), jobs_of(base, edited), waves=first),
+    ):
+        assert [key for key in steps if key[0] is StepKind.DRAIN] == []
+
+
+def test_a_combiner_that_is_behind_its_partitioner_drains_too() -> None:
+    edited = jobs_of(split("A"), replace(HOT, entry_class="Other"))
+    half = {**jobs_of(split("A")), "hot.partitioner": edited["hot.partitioner"]}
+    needs = steps_of(half, edited)[StepKind.DRAIN, "hot.combiner-0"]
+    assert needs == {(StepKind.PREPARE, "hot.combiner-0")}
 
 
 def test_one_more_combiner_does_not_make_the_others_wait() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jars_and_apps.key_split.aggregation import Aggregation
 from jars_and_apps.key_split.combiner import Combiner
-from jars_and_apps.key_split.frames import ROWS, decode, encode
+from jars_and_apps.key_split.frames import ROWS, Frame, decode, encode
 from jars_and_apps.key_split.partitioners.simple import Hash
 from jars_and_apps.key_split.reducer import Reducer
 from jars_and_apps.key_split.router import Router
@@ -19,7 +22,7 @@ from jars_and_apps.key_split.settings import RouterSetting
 from jars_and_apps.key_split.slides import Windows
 from testbed.key_split.reference import Row, results
 from tests.key_split.examples import fault_test
-from tests.key_split.pipeline import Pipeline
+from tests.key_split.pipeline import Ids, Pipeline, values_of
 from tests.key_split.test_protocol import SLIDE, START, Scenario, batches_of, pipeline_of, run, scenarios
 
 
@@ -174,29 +177,104 @@ def test_frames_of_former_windows_are_shut_out() -> None:
 
 
 def test_frames_without_the_columns_of_the_class() -> None:
-    """One with a right checksum is counted, and all else goes on; rows of former code are not dropped."""
-    pipeline, _ = _run_once()
-    windows, place = pipeline.windows, (0, 0)
-    setting = replace(pipeline.combiners[place].setting, columns=("id: int64", "time: int64"))
-    pipeline.combiners[place].setting = setting
-    now = START + 20 * windows.slide_us
-    rows = [Row(f"key-{number}", now, now, 1000 + number) for number in range(12)]
-    pipeline.route(rows)
-    good = pipeline.waiting[place][-1]
-    frame = decode(good, ROWS)
-    whole, at = frame.batch.column("rows"), frame.batch.schema.get_field_index("rows")
-    times = pa.StructArray.from_arrays([whole.flatten().field("time")], names=["time"])
-    poor = pa.ListArray.from_arrays(whole.offsets, times)
-    crafted = encode(frame._replace(batch=frame.batch.set_column(at, "rows", poor)))
+    """One of a foreign origin with a right checksum is counted, and all else goes on."""
+    pipeline, place = _expecting("id: int64", "time: int64"), (0, 0)
+    _route_rows(pipeline, 1000)
+    frame = decode(pipeline.waiting[place][-1], ROWS)
+    poor = _with_columns(frame, lambda rows: {"time": rows.field("time")})
+    crafted = poor._replace(header=replace(poor.header, origin="crafted"))
     before = pipeline.combiners[place].report()["faults"]
-    pipeline.waiting[place].append(crafted)
+    pipeline.waiting[place].append(encode(crafted))
     pipeline.drain()
     faults = pipeline.combiners[place].report()["faults"]
     assert faults == before | {"bad_frames": before.get("bad_frames", 0) + 1}
-    pipeline.route([row._replace(id=2000 + row.id) for row in rows])
-    pipeline.combiners[place].setting = replace(setting, columns=("amount: double", "time: int64"))
-    with pytest.raises(ValueError, match=r"id: int64, time: int64 are waiting \(expected amount: double"):
-        pipeline.drain()
+
+
+def test_frames_of_other_code_wait() -> None:
+    """Those of former code for the next one, and those of the next for the former: none is dropped."""
+    pipeline, place = _expecting("id: int64", "time: int64"), (0, 0)
+    _route_rows(pipeline, 1000)
+    former = pipeline.waiting[place]
+    latter = [_renamed(each, by=len(former)) for each in former]
+    part, before = pipeline.combiners[place], pipeline.combiners[place].report()["faults"]
+    words = r"rows of columns {0}: int64, time: int64 are waiting \(expected {1}: int64, time: int64: let the"
+    with pytest.raises(ValueError, match=words.format("number", "id")):
+        part.step(values_of(latter))
+    next_code = replace(part.setting, columns=("number: int64", "time: int64"))
+    part.setting, setting = replace(next_code, aggregation=Aggregation(Numbers())), part.setting
+    with pytest.raises(ValueError, match=words.format("id", "number")):
+        part.step(values_of(former))
+    part.setting, next_code = setting, part.setting
+    part.step(values_of(former))
+    part.setting = next_code
+    part.step(values_of([*former, *latter]))  # a broker gives the former ones again
+    assert part.report()["faults"] == before | {"repeated_frames": before["repeated_frames"] + len(former)}
+
+
+class Numbers(Ids):
+    """The ids in a column of another name."""
+
+    def add(self, columns: Mapping[str, Any]) -> list[int]:
+        """The numbers."""
+        return super().add({"id": columns["number"]})
+
+
+def _renamed(data: bytes, by: int) -> bytes:
+    """A later frame with the column under that name."""
+    frame = decode(data, ROWS)
+    columns = _with_columns(frame, lambda rows: {"time": rows.field("time"), "number": rows.field("id")})
+    return encode(columns._replace(number=frame.number + by))
+
+
+def test_columns_that_a_class_has_not_are_left_out() -> None:
+    """Those that its other code has more, before or after it."""
+    pipeline, place = _expecting("id: int64", "time: int64"), (0, 0)
+    _route_rows(pipeline, 1000)
+    more = [
+        encode(
+            _with_columns(
+                decode(each, ROWS),
+                lambda rows: {"extra": rows.field("id"), "id": rows.field("id"), "time": rows.field("time")},
+            )
+        )
+        for each in pipeline.waiting[place]
+    ]
+    seen: list[set[str]] = []
+
+    class Watched(Ids):
+        def add(self, columns: Mapping[str, Any]) -> list[int]:
+            seen.append(set(columns))
+            return super().add(columns)
+
+    part = pipeline.combiners[place]
+    part.setting = replace(part.setting, aggregation=Aggregation(Watched()))
+    before = part.report()["faults"]
+    part.step(values_of(more))
+    assert seen
+    assert all(each == {"id", "time"} for each in seen)
+    assert part.report()["faults"] == before
+
+
+def _expecting(*columns: str) -> Pipeline:
+    """A split at work, whose first combiner has a class with these columns."""
+    pipeline, _ = _run_once()
+    part = pipeline.combiners[0, 0]
+    part.setting = replace(part.setting, columns=columns)
+    return pipeline
+
+
+def _route_rows(pipeline: Pipeline, first: int) -> None:
+    now = START + 20 * pipeline.windows.slide_us
+    pipeline.route([Row(f"key-{number}", now, now, first + number) for number in range(12)])
+
+
+def _with_columns(frame: Frame, columns: Callable[[pa.StructArray], Mapping[str, pa.Array]]) -> Frame:
+    """The frame with other columns of its rows."""
+    whole, at = frame.batch.column("rows"), frame.batch.schema.get_field_index("rows")
+    made = columns(whole.flatten())
+    rows = pa.StructArray.from_arrays([*made.values()], names=[*made])
+    lists = pa.ListArray.from_arrays(whole.offsets, rows)
+    return frame._replace(batch=frame.batch.set_column(at, "rows", lists))
 
 
 def test_settings_that_a_state_does_not_outlive() -> None:
