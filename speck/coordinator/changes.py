@@ -16,7 +16,7 @@ from speck.coordinator.acceptance import Acceptance
 from speck.coordinator.placing.cuts import CutChooser
 from speck.coordinator.placing.figures import assigned_figures
 from speck.coordinator.placing.placer import Placer
-from speck.coordinator.planning.admission import refuse_claimed, refuse_unplaced
+from speck.coordinator.planning.admission import refuse_claimed, refuse_growth, refuse_unplaced
 from speck.coordinator.planning.builds import Builds
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.planner import Planner, joined_notes, refuse_stale
@@ -129,6 +129,8 @@ class Changes:
         plan = self.planner.checked(
             head, composition, request.base_revision, left_behind, request.give_up, elsewhere
         )
+        waves = self.planner.waves(request.waves, plan)
+        refuse_growth(plan, atomic=request.atomic, waves=bool(waves))
         return PlannedChange(
             request=replace(request, base_revision=head.revision, leave_behind=tuple(sorted(left_behind))),
             head=head,
@@ -141,7 +143,7 @@ class Changes:
             revision=self._next(head, composition, request, apply.restored),
             restored=apply.restored,
             warnings=apply.warnings,
-            waves=self.planner.waves(request.waves, plan),
+            waves=waves,
         )
 
     def _next(self, head: Head, composition: Composition, request: Request, restored: int) -> Revision | None:
@@ -219,6 +221,7 @@ class Changes:
             request = replace(planned.request, waves=texts_of(planned.waves), atomic=True)
             planned = replace(planned, request=request)
         request, plan, adoption = planned.request, planned.plan, planned.adoption
+        refuse_growth(plan, atomic=request.atomic, waves=bool(planned.waves))
         handles: Mapping[str, Handle] = {}
         if adoption is not None:
             adoption.refuse()

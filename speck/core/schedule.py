@@ -7,7 +7,8 @@ between, after its former writers have been switched to others and have come up:
 then are processed, and none is lost.  Along the graph, each reader waits for its own former writers.
 
 The combiners of a split whose class changes drain in the same way, although they stay at their source: after
-the partitioner, whose rows of the former class only they can read.
+the partitioner, whose rows of the former class only they can read.  A split gets further combiners before its
+partitioner writes to them: from then on it does not get fewer.
 
 A query with a cut is several jobs, one without is another: those of its new form start once those of the
 former one have stopped, so that both never write its results together.
@@ -93,6 +94,7 @@ def schedule(
     actions = _changing(plan)
     drained = _drained(actions, waves, delete_all=delete_all)
     replaced = replacements(actions)
+    grown = {each.partitioner: each.combiners for each in growing_splits(actions)}
     heirs: dict[str, list[str]] = defaultdict(list)
     for heir, jobs in replaced.items():
         for name in jobs:
@@ -106,11 +108,12 @@ def schedule(
         *_in_waves(
             [
                 step
-                for name in _along_the_graph(actions, drained, replaced)
+                for name in _along_the_graph(actions, drained, replaced, grown)
                 for step in _steps_of(
                     actions[name],
                     drained.get(name),
                     replaced.get(name, ()),
+                    _not_later(grown.get(name, ()), name, waves),
                     heirs[name],
                     changed_jobs,
                     last,
@@ -159,14 +162,14 @@ def _drained(
 def _along_the_graph(
     actions: Mapping[str, Action],
     drained: Mapping[str, Collection[str]],
-    replaced: Mapping[str, Collection[str]],
+    *others: Mapping[str, Collection[str]],
 ) -> Iterable[str]:
-    """The names of the jobs, each after the writers and the replaced jobs that it waits for."""
-    if not replaced and not any(drained.values()):
+    """The names of the jobs, each after those that it waits for: writers that it drains after, and others."""
+    if not any(drained.values()) and not any(others):
         return actions
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name in actions:
-        sorter.add(name, *sorted(drained.get(name, ())), *sorted(replaced.get(name, ())))
+        sorter.add(name, *(each for before in (drained, *others) for each in sorted(before.get(name, ()))))
     return sorter.static_order()
 
 
@@ -174,16 +177,19 @@ def _steps_of(
     action: Action,
     writers: Collection[str] | None,
     replaced: Collection[str],
+    added: Collection[str],
     heirs: Collection[str],
     changed_jobs: Graph,
     last: Mapping[str, StepKey],
 ) -> Iterator[Step]:
     """The steps of one action after its preparation; it replaces some jobs, or ``heirs`` replace it.
 
-    ``writers`` are changed before the job drains its source; ``None``: it does not.
+    ``writers`` are changed before the job drains its source; ``None``: it does not.  ``added`` are combiners
+    that are added to the split.
     """
     name = action.job.job_name
     needs = {(StepKind.PREPARE, name), *((StepKind.ACT, each) for each in replaced)}
+    needs |= {last[each] for each in added}
     if writers is not None:
         # A writer that does not come up is rolled back, and writes what and where it wrote before.
         switched = [last[writer] for writer in writers]
@@ -353,7 +359,37 @@ def replacements(actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
     }
 
 
-# --- splits whose class changes
+# --- splits that change
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingSplit:
+    """A split that gets further combiners; ``combiners`` are those of them that a plan starts."""
+
+    name: str
+    before: int
+    after: int
+    partitioner: str
+    combiners: frozenset[str]
+
+
+def growing_splits(actions: Mapping[str, Action]) -> Iterator[GrowingSplit]:
+    """The splits of a plan that get further combiners."""
+    for name, action in actions.items():
+        former, part = _former(action), part_of(action.job)
+        old = part_of(former) if former is not None else None
+        if part is None or old is None or part.role is not Role.PARTITIONER or part.workers <= old.workers:
+            continue
+        added = [part_name(part.of, Role.COMBINER, each) for each in range(old.workers, part.workers)]
+        started = frozenset(each for each in added if isinstance(actions.get(each), Start))
+        yield GrowingSplit(part.of, old.workers, part.workers, name, started)
+
+
+def _not_later(names: Collection[str], name: str, waves: Sequence[Collection[str]]) -> list[str]:
+    """Those of these jobs that are in no later wave than the one of this name."""
+    number = {job: count for count, jobs in enumerate(waves) for job in jobs}
+    return [each for each in names if number.get(each, 0) <= number.get(name, 0)]
+
 
 _CLASS = frozenset({CODE, "entry_class", "arguments"})
 
@@ -365,7 +401,6 @@ def _class_changes(
 
     A combiner in an earlier wave than its partitioner is none of them: it cannot wait for it.
     """
-    number = {job: count for count, jobs in enumerate(waves) for job in jobs}
     found = {}
     for name, action in actions.items():
         part = part_of(action.job)
@@ -374,7 +409,7 @@ def _class_changes(
         partitioner = part_name(part.of, Role.PARTITIONER)
         follows = partitioner in actions and bool(_class_fields(actions[partitioner]))
         own = changed == {"arguments"} and not follows  # of the combiner alone
-        if not own and number.get(partitioner, 0) <= number.get(name, 0):
+        if not own and _not_later([partitioner], name, waves):
             found[name] = frozenset({partitioner} if follows else ())
     return found
 

@@ -205,6 +205,21 @@ def test_a_combiner_that_is_behind_its_partitioner_drains_too() -> None:
     assert needs == {(StepKind.PREPARE, "hot.combiner-0")}
 
 
+def test_a_partitioner_gets_combiners_that_have_been_started() -> None:
+    more = jobs_of(split("A", "B", "D", "A", "B"))
+    act = StepKind.ACT
+    added = {(act, "hot.combiner-3"), (act, "hot.combiner-4")}
+    assert steps_of(THREE, more)[act, "hot.partitioner"] >= added
+    # One runs since an earlier try, and is to get another class with all others, after the partitioner.
+    edited = jobs_of(split("A", "B", "D", "A", "B"), replace(HOT, entry_class="Other"))
+    steps = steps_of({**THREE, "hot.combiner-3": more["hot.combiner-3"]}, edited)
+    assert (act, "hot.combiner-4") in steps[act, "hot.partitioner"]
+    assert PARTITIONER in steps[StepKind.DRAIN, "hot.combiner-3"]
+    # A later wave cannot be waited for.
+    waves = [{"hot.partitioner"}, more.keys() - {"hot.partitioner"}]
+    assert not steps_of(THREE, more, waves=waves)[act, "hot.partitioner"] & added
+
+
 def test_one_more_combiner_does_not_make_the_others_wait() -> None:
     more = jobs_of(split("A", "B", "D", "A"))
     plan = make_plan("test", 1, more, {name: Deployed(each) for name, each in THREE.items()})

@@ -10,6 +10,7 @@ import requests
 
 from speck.client import RequestRefused
 from speck.core.job import Job
+from speck.errors import Rejected
 from testbed.servers.rest import RestServer, yaml_of
 from tests.fixtures.speck_command import Speck
 
@@ -30,6 +31,11 @@ def get(rest: RestServer, path: str) -> Any:
 
 def apply(rest: RestServer, text: str) -> dict[str, Any]:
     operation: dict[str, Any] = rest.client.apply(text.encode(), "demo", wait=30)
+    return operation
+
+
+def apply_atomic(rest: RestServer, text: str) -> dict[str, Any]:
+    operation: dict[str, Any] = rest.client.apply(text.encode(), "demo", wait=30, atomic=True)
     return operation
 
 
@@ -79,6 +85,54 @@ def test_fewer_combiners_are_refused_before_anything_is_touched(rest: RestServer
     assert rest.world.changes() == before
     assert apply(rest, hot(E1).replace("hot", "warm"))["state"] == "succeeded"
     assert sorted(rest.world.where()) == ["warm.combiner-0", "warm.partitioner", "warm.reducer"]
+
+
+@pytest.mark.parametrize(
+    ("failing", "states"),
+    [("hot.combiner-2", ("failed", "skipped")), ("hot.partitioner", ("done", "failed"))],
+)
+def test_an_atomic_change_takes_a_combiner_back_that_is_not_written_to(
+    rest: RestServer, failing: str, states: tuple[str, str]
+) -> None:
+    """The partitioner changes when the combiner was started, since a split does not get fewer combiners."""
+    apply(rest, hot())
+    rest.world.fail("submit", Rejected("no such class", address="sc://e1:15002"), name=failing)
+    failed = apply_atomic(rest, hot(E1, E2, E1))
+    actions = {each["job"]: each["state"] for each in failed["actions"]}
+    assert (actions["hot.combiner-2"], actions["hot.partitioner"]) == states
+    assert failed["error"] == ""
+    back = rest.coordinator.operations.live(failed["replaced_by"])
+    assert back is not None
+    assert back.wait(30)
+    assert back.state == "succeeded"
+    assert sorted(rest.world.where()) == sorted(PARTS)
+    assert get(rest, "/splits/hot")["workers"] == 2
+    assert apply_atomic(rest, hot(E1, E2, E1))["state"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"atomic": True}, "if job 'cold' fails (expected them in a change of their own"),
+        (
+            {"wave": ["1"]},
+            "if a wave does not settle (expected this change without waves)",
+        ),
+    ],
+    ids=["atomic", "waves"],
+)
+def test_a_combiner_that_could_not_be_taken_back_is_refused(
+    rest: RestServer, options: dict[str, Any], words: str
+) -> None:
+    apply(rest, hot())
+    before = rest.world.changes()
+    more = hot(E1, E2, E1) + yaml_of("cold readings away").partition("jobs:\n")[2]
+    with pytest.raises(RequestRefused) as refused:
+        rest.client.apply(more.encode(), "demo", wait=30, **options)
+    reason = f"the split gets further combiners (3 instead of 2), which cannot be reverted {words}"
+    assert reason in str(refused.value)
+    assert rest.world.changes() == before
+    assert apply(rest, more)["state"] == "succeeded"
 
 
 def test_a_split_is_deleted_with_its_composition(rest: RestServer) -> None:

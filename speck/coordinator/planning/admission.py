@@ -7,7 +7,9 @@ from itertools import chain
 
 from speck.core.graph import Endpoint, Graph
 from speck.core.job import Composition, Job
+from speck.core.plan import Keep, Plan
 from speck.core.quotas import refuse_composition, refuse_jobs
+from speck.core.schedule import growing_splits
 from speck.core.settings import Quotas
 from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import client_id_conflicts
@@ -111,3 +113,26 @@ def desired_elsewhere(store: Store, name: str) -> dict[str, list[Job]]:
         for head in store.heads()
         if head.name != name and head.revision
     }
+
+
+def refuse_growth(plan: Plan, *, atomic: bool, waves: bool) -> None:
+    """Raise :class:`InvalidInput` for splits with further combiners that a revert would have to remove.
+
+    A split does not get fewer.  Its partitioner changes after the combiners were started, so that the change
+    of one split alone can be reverted, though not in ``waves``, which settle after it.
+    """
+    actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
+    faults = []
+    for split in growing_splits(actions) if atomic or waves else ():
+        others = sorted(actions.keys() - {split.partitioner, *split.combiners})
+        if waves:
+            case, right = "a wave does not settle", "this change without waves"
+        elif others:
+            case, right = f"job {others[0]!r} fails", "them in a change of their own, or one not atomic"
+        else:
+            continue
+        more = f"the split gets further combiners ({split.after} instead of {split.before})"
+        message = f"{more}, which cannot be reverted if {case} (expected {right})"
+        faults.append(Fault(message, job=split.name, field="key_split"))
+    if faults:
+        raise InvalidInput(faults, f"composition {plan.composition!r}")
