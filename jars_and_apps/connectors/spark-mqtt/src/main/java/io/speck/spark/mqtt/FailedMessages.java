@@ -6,8 +6,11 @@ import io.speck.mqtt.failure.LeftOut;
 import io.speck.spark.mqtt.FailedRanges.Range;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Optional;
+import java.util.Map;
 import java.util.UUID;
 import java.util.function.Function;
 import org.slf4j.Logger;
@@ -17,7 +20,7 @@ import org.slf4j.LoggerFactory;
  * Leaves out the messages on which tasks of earlier runs of this query failed.
  *
  * <p>A range of several messages is split into partitions of one message each ({@link #MOST_PARTS} partitions at most,
- * so that a large one takes two runs). A message is left out once it has failed twice with the same error, of which at
+ * so that a large one takes two runs: a task of the first one notes a narrower range). A message is left out once it has failed twice with the same error, of which at
  * least the second time in a partition of its own. If the error is one that a service which is away may raise too, a
  * task with other messages of the batch must have succeeded in a run in which it failed, unless there are no others.
  */
@@ -69,24 +72,30 @@ final class FailedMessages {
         }
         List<Message> sound = new ArrayList<>();
         List<Message> tried = new ArrayList<>();
-        List<Message> suspects = new ArrayList<>();
+        Map<Range, List<Message>> suspects = new LinkedHashMap<>();
         for (Message message : messages) {
-            Optional<Range> one = ranges.stream().filter(each -> each.isOne() && each.holds(message.offset())).findFirst();
+            Range narrowest = narrowest(message);
             String reason = fault.apply(message);
             if (reason != null) {
                 leaveOut(message, reason);
-            } else if (one.isPresent() && isCause(one.get(), messages.size())) {
-                leaveOut(message, one.get().reason());
-            } else if (one.isPresent()) {
-                tried.add(message);
-            } else if (ranges.stream().anyMatch(each -> each.holds(message.offset()))) {
-                suspects.add(message);
-            } else {
+            } else if (narrowest == null) {
                 sound.add(message);
+            } else if (!narrowest.isOne()) {
+                suspects.computeIfAbsent(narrowest, each -> new ArrayList<>()).add(message);
+            } else if (isCause(narrowest, messages.size())) {
+                leaveOut(message, narrowest.reason());
+            } else {
+                tried.add(message);
             }
         }
         leftOut.flush();
-        return groups(sound, suspects, tried);
+        return groups(sound, suspects.values(), tried);
+    }
+
+    /** Returns the smallest range that holds a message; null for none. */
+    private Range narrowest(Message message) {
+        return ranges.stream().filter(each -> each.holds(message.offset()))
+                .min(Comparator.comparingLong(each -> each.last() - each.first())).orElse(null);
     }
 
     private boolean isCause(Range range, int messages) throws IOException {
@@ -100,17 +109,21 @@ final class FailedMessages {
         return proven;
     }
 
-    /** @param tried messages on which a task has failed, and which is known; they come last */
-    private List<Group> groups(List<Message> sound, List<Message> suspects, List<Message> tried) {
+    /**
+     * @param suspects the messages of each range, among which is one on which a task has failed
+     * @param tried messages on which a task has failed, and which is known; they come last
+     */
+    private List<Group> groups(List<Message> sound, Collection<List<Message>> suspects, List<Message> tried) {
         boolean watched = !suspects.isEmpty() || !tried.isEmpty();
         List<Group> groups = new ArrayList<>();
         if (!sound.isEmpty() || !watched) {
             groups.add(new Group(sound, true, watched, false));
         }
-        int size = Math.max(1, (suspects.size() + MOST_PARTS - 1) / MOST_PARTS);
-        for (int from = 0; from < suspects.size(); from += size) {
-            groups.add(new Group(suspects.subList(from, Math.min(suspects.size(), from + size)), false, true,
-                    false));
+        for (List<Message> range : suspects) {
+            int size = (range.size() + MOST_PARTS - 1) / MOST_PARTS;
+            for (int from = 0; from < range.size(); from += size) {
+                groups.add(new Group(range.subList(from, Math.min(range.size(), from + size)), false, true, false));
+            }
         }
         boolean others = !groups.isEmpty();
         for (Message message : tried) {

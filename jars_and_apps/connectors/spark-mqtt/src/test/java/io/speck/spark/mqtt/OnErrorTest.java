@@ -197,6 +197,25 @@ class OnErrorTest extends SessionCase {
         }
     }
 
+    /** So many messages that a task gets several of them in the second run too. */
+    @Test
+    void messagesOnWhichALargeBatchOfRowsFailsAreFoundInTwoSteps() throws Exception {
+        Map<String, String> options = Map.of("onError", "skip", "partitions", "1");
+        List<String> sent = new ArrayList<>();
+        for (int i = 0; i < 502; i++) {
+            sent.add(i == 300 || i == 500 ? "bad-" + i : "good-" + i);
+        }
+        try (Topic out = new Topic(broker.url(), "out")) {
+            Topic.publish(broker.url(), "in", sent);
+            failAtAll("inBatches(value)", options);
+            startUntilDone("inBatches(value)", options);
+            sent.removeIf(each -> each.startsWith("bad"));
+            sent.add("7");
+            out.take(501);
+            assertEquals(new TreeSet<>(sent), new TreeSet<>(out.all()));
+        }
+    }
+
     @Test
     void messagesThatAllFailWhileAServiceIsAwayAreNotLeftOut() throws Exception {
         try (Topic out = new Topic(broker.url(), "out")) {
