@@ -5,6 +5,7 @@ import io.speck.mqtt.failure.Cause;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.spark.mqtt.FailedRanges.Range;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
@@ -13,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.function.Function;
+import java.util.zip.CRC32C;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -20,9 +22,10 @@ import org.slf4j.LoggerFactory;
  * Leaves out the messages on which tasks of earlier runs of this query failed.
  *
  * <p>A range of several messages is split into partitions of one message each ({@link #MOST_PARTS} partitions at most,
- * so that a large one takes two runs: a task of the first one notes a narrower range). A message is left out once it has failed twice with the same error, of which at
- * least the second time in a partition of its own. If the error is one that a service which is away may raise too, a
- * task with other messages of the batch must have succeeded in a run in which it failed, unless there are no others.
+ * so that a large one takes two runs: a task of the first one notes a narrower range). A message is left out once it has
+ * failed twice with the same error, of which at least the second time in a partition of its own. If the error is one that
+ * a service which is away may raise too, a task with other messages of the batch must have succeeded in a run in which it
+ * failed, unless there are no others.
  */
 final class FailedMessages {
     /**
@@ -33,6 +36,13 @@ final class FailedMessages {
      * @param behind true if the task should wait for the success of another one
      */
     record Group(List<Message> messages, boolean sound, boolean watched, boolean behind) {}
+
+    /**
+     * The messages of a batch, without those left out.
+     *
+     * @param mark the same for the same groups; 0 if no task has failed on a message of the batch
+     */
+    record Grouping(List<Group> groups, long mark) {}
 
     private static final Logger LOG = LoggerFactory.getLogger(FailedMessages.class);
     private static final int MOST_PARTS = 500;
@@ -66,15 +76,17 @@ final class FailedMessages {
      *
      * @param fault the reason to leave a message out at once; null for none
      */
-    List<Group> group(List<Message> messages, Function<Message, String> fault) throws IOException, InterruptedException {
+    Grouping group(List<Message> messages, Function<Message, String> fault) throws IOException, InterruptedException {
         if (ranges == null) {
             ranges = files.read();
         }
         List<Message> sound = new ArrayList<>();
         List<Message> tried = new ArrayList<>();
         Map<Range, List<Message>> suspects = new LinkedHashMap<>();
+        boolean failed = false;
         for (Message message : messages) {
             Range narrowest = narrowest(message);
+            failed |= narrowest != null;
             String reason = fault.apply(message);
             if (reason != null) {
                 leaveOut(message, reason);
@@ -89,7 +101,8 @@ final class FailedMessages {
             }
         }
         leftOut.flush();
-        return groups(sound, suspects.values(), tried);
+        List<Group> groups = groups(sound, suspects.values(), tried);
+        return new Grouping(groups, failed ? mark(groups) : 0);
     }
 
     /** Returns the smallest range that holds a message; null for none. */
@@ -130,6 +143,17 @@ final class FailedMessages {
             groups.add(new Group(List.of(message), false, true, others && needsOthers(message)));
         }
         return groups;
+    }
+
+    private static long mark(List<Group> groups) {
+        CRC32C crc = new CRC32C();
+        for (Group group : groups) {
+            ByteBuffer offsets = ByteBuffer.allocate(Long.BYTES * (1 + group.messages().size()));
+            offsets.putLong(group.sound() ? -1 : -2);
+            group.messages().forEach(each -> offsets.putLong(each.offset()));
+            crc.update(offsets.flip());
+        }
+        return 1 + crc.getValue();
     }
 
     private boolean needsOthers(Message message) {

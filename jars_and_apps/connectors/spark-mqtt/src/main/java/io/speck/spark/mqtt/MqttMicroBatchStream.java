@@ -80,6 +80,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private long acknowledged;
     /** The number of parts of the batch planned last; 0 before the first. */
     private volatile int lastPartitions;
+    /** Of the batch planned last. */
+    private long grouping;
 
     /** @param number of this source among those of the query */
     MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
@@ -242,6 +244,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         long start = ((MqttOffset) startOffset).position();
         long end = ((MqttOffset) endOffset).position();
         return translated(() -> {
+            grouping = 0;
             if (end <= start) {
                 return new InputPartition[0];
             }
@@ -276,8 +279,10 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         DecodedMessages decoded = program == null ? null : new DecodedMessages(program);
         Function<Message, byte[]> content = options.columns().decoded() ? decoded::row : Message::payload;
         List<InputPartition> parts = new ArrayList<>();
-        for (FailedMessages.Group group : failed.group(messages,
-                each -> decoded == null ? fault(each.topic(), each.payload()) : decoded.fault(each))) {
+        FailedMessages.Grouping found = failed.group(messages,
+                each -> decoded == null ? fault(each.topic(), each.payload()) : decoded.fault(each));
+        grouping = found.mark();
+        for (FailedMessages.Group group : found.groups()) {
             if (group.sound()) {
                 parts.addAll(List.of(split(group.messages(), partitions, content, group.watched())));
             } else {
@@ -285,6 +290,14 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             }
         }
         return parts.toArray(new InputPartition[0]);
+    }
+
+    /**
+     * Names the grouping of the batch planned last, which decides on the partition and the position of its rows; 0 if it is
+     * that of a batch on which no task has failed.
+     */
+    long grouping() {
+        return grouping;
     }
 
     private InputPartition[] split(List<Message> messages, int partitions, Function<Message, byte[]> content,

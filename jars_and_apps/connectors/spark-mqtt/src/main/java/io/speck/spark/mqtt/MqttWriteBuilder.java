@@ -125,7 +125,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
                         + " filters and generators, or one in micro-batches)");
             }
             counts.mode(settings.job() == null ? null : mode);
-            return new Factory(settings.with(mode, realTime));
+            return new Factory(settings.with(mode, realTime).grouped(plan == null ? 0 : StampMode.grouping(plan)));
         }
 
         @Override

@@ -58,6 +58,19 @@ enum StampMode {
         return rowByRow && distinct.size() == streams.size() ? DERIVED : COUNTED;
     }
 
+    /**
+     * Names the groupings of the messages of a plan ({@link MqttMicroBatchStream#grouping}); 0 if none of its batches has
+     * failed.
+     */
+    static long grouping(SparkPlan plan) {
+        long grouping = plan instanceof MicroBatchScanExec scan && scan.stream() instanceof MqttMicroBatchStream stream
+                ? stream.grouping() : 0;
+        for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
+            grouping = 31 * grouping + grouping(child);
+        }
+        return grouping;
+    }
+
     private static boolean isRowByRow(SparkPlan plan, List<MicroBatchStream> streams) {
         boolean all = true;
         for (SparkPlan child : CollectionConverters.asJava(plan.children())) {

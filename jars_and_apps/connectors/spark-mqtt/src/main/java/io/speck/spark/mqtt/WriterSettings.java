@@ -30,4 +30,13 @@ record WriterSettings(OnErrorSink.Settings sink, String topic, String job, Strin
         return new WriterSettings(sink, topic, job, run, edgeRun, chosen, atOnce, sorted && chosen == StampMode.COUNTED,
                 layout);
     }
+
+    /**
+     * The same for a batch with this grouping ({@link StampMode#grouping}). Where messages failed, others have their places
+     * in the next run, so counted rows get names of their own: a reader would take them for those that had the places.
+     */
+    WriterSettings grouped(long grouping) {
+        String grouped = grouping == 0 ? run : run + ".f" + Long.toUnsignedString(grouping, Character.MAX_RADIX);
+        return new WriterSettings(sink, topic, job, grouped, edgeRun, mode, realTime, sorted, layout);
+    }
 }

@@ -4,21 +4,31 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.mqtt.Await;
+import io.speck.mqtt.Login;
 import io.speck.mqtt.Mosquitto;
+import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.Spooled;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.Wire;
 import io.speck.mqtt.failure.LeftOut;
+import io.speck.mqtt.stamp.SeenStamps;
+import io.speck.mqtt.writer.MqttSink;
 import java.io.File;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.IntStream;
+import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.api.java.UDF1;
 import org.apache.spark.sql.streaming.DataStreamWriter;
@@ -37,11 +47,15 @@ import org.junit.jupiter.api.Timeout;
 class OnErrorTest extends SessionCase {
     private static final int MOST_STARTS = 12;
     private static final AtomicBoolean AWAY = new AtomicBoolean();
+    private static final String FIRST_OF_SECOND_TASK = "good-60";
+    private static volatile Wire written;
+    private static volatile CountDownLatch secondTask;
     private Path spool;
 
     @BeforeAll
     static void registerFunction() {
         spark.udf().register("needsService", (UDF1<String, String>) OnErrorTest::failingWhileAway, DataTypes.StringType);
+        spark.udf().register("afterOthers", (UDF1<String, String>) OnErrorTest::failingAfterOthers, DataTypes.StringType);
         spark.udf().register("inBatches", (UDF1<String, String>) OnErrorTest::failing, DataTypes.StringType);
     }
 
@@ -61,6 +75,16 @@ class OnErrorTest extends SessionCase {
         return failing(text);
     }
 
+    /** Fails when results of the same task have arrived, before another task has written any. */
+    private static String failingAfterOthers(String text) throws InterruptedException {
+        if (text.equals(FIRST_OF_SECOND_TASK)) {
+            secondTask.await();
+        } else if (text.startsWith("bad")) {
+            written.take(20);
+        }
+        return failing(text);
+    }
+
     @BeforeEach
     void start() throws Exception {
         Topic.session(broker.url(), "query", "in");
@@ -74,13 +98,16 @@ class OnErrorTest extends SessionCase {
     }
 
     private StreamingQuery query(String expression, Map<String, String> options) throws Exception {
-        return writer(expression, options).start();
+        return writer(rows(expression, options)).start();
     }
 
-    private DataStreamWriter<Row> writer(String expression, Map<String, String> options) {
-        Dataset<Row> rows = spark.readStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "in")
+    private Dataset<Row> rows(String expression, Map<String, String> options) {
+        return spark.readStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "in")
                 .option("clientId", "query").option("idleWait", "200ms").option("partitions", 2).option("job", "job")
                 .options(options).load().selectExpr(expression + " AS value");
+    }
+
+    private DataStreamWriter<Row> writer(Dataset<Row> rows) {
         return rows.writeStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", "out")
                 .option("job", "job").option("order", "input")
                 .option("checkpointLocation", folder.resolve("checkpoint").toString());
@@ -90,14 +117,22 @@ class OnErrorTest extends SessionCase {
     private void failAtAll(String expression, Map<String, String> options) throws Exception {
         Map<String, String> patient = new HashMap<>(options);
         patient.put("quietTime", "2s");
-        StreamingQuery query = writer(expression, patient).trigger(Trigger.AvailableNow()).start();
+        failAtAll(rows(expression, patient));
+    }
+
+    private void failAtAll(Dataset<Row> rows) throws Exception {
+        StreamingQuery query = writer(rows).trigger(Trigger.AvailableNow()).start();
         assertThrows(StreamingQueryException.class, query::awaitTermination);
     }
 
     /** Starts the query until it has worked off all; returns the number of starts. */
     private int startUntilDone(String expression, Map<String, String> options) throws Exception {
+        return startUntilDone(rows(expression, options));
+    }
+
+    private int startUntilDone(Dataset<Row> rows) throws Exception {
         for (int starts = 1; starts <= MOST_STARTS; starts++) {
-            StreamingQuery query = query(expression, options);
+            StreamingQuery query = writer(rows).start();
             try {
                 query.processAllAvailable();
                 Topic.publish(broker.url(), "in", List.of("7"));
@@ -214,6 +249,50 @@ class OnErrorTest extends SessionCase {
             out.take(501);
             assertEquals(new TreeSet<>(sent), new TreeSet<>(out.all()));
         }
+    }
+
+    /** The places of rows in their tasks change where messages have failed: no other row may get the stamp of one. */
+    @Test
+    void countedRowsOfAFailedBatchAreNotTakenForOthers() throws Exception {
+        List<String> sent = new ArrayList<>();
+        for (int i = 0; i < 120; i++) {
+            sent.add(i == 40 ? "bad-" + i : "good-" + i);
+        }
+        Dataset<Row> counted = rows("afterOthers(value)", Map.of("onError", "skip", "quietTime", "2s"))
+                .as(Encoders.STRING()).mapPartitions((MapPartitionsFunction<String, String>) all -> all, Encoders.STRING())
+                .selectExpr("rpad(value, 4000, ' ') AS value"); // so that a task sends rows before its end
+        secondTask = new CountDownLatch(1);
+        try (Topic out = new Topic(broker.url(), "out"); Wire wire = new Wire(broker.url(), "out")) {
+            written = wire;
+            Topic.publish(broker.url(), "in", sent);
+            failAtAll(counted);
+            secondTask.countDown();
+            displaceHashes();
+            startUntilDone(counted);
+            wire.seen().forEach(each -> assertEquals("", each.stamp().path()));
+            Await.until("the last one", () -> texts(out).contains("7"));
+            sent.remove("bad-40");
+            sent.add("7");
+            assertEquals(new TreeSet<>(sent), new TreeSet<>(texts(out)));
+        }
+    }
+
+    private static List<String> texts(Topic topic) {
+        return topic.all().stream().map(String::strip).filter(each -> !each.equals("other")).toList();
+    }
+
+    /** Lets a reader forget the contents that it has seen under stamps: another writer sends more than it remembers. */
+    private void displaceHashes() throws InterruptedException {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), Duration.ofSeconds(30)))) {
+            for (int i = 0; i <= SeenStamps.MAXIMUM_HASHES; i++) {
+                sink.send("out", bytes("other"), null, bytes("other"), bytes("run/0/0/" + i));
+            }
+            sink.flush();
+        }
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     @Test
