@@ -58,9 +58,9 @@ class DriverRegistry:
         """The driver of an attempt that runs or ran its query.
 
         Raises :class:`~speck.errors.OutcomeUnknown` while the log of a driver that may be the attempt's
-        cannot be read, and, if ``strict``, while one waits for a worker.  A submit need not be strict about
-        active drivers: of two of an attempt one exits.  It must be about those that ended: one that was
-        killed before it had the lease would not keep the other from starting the attempt once more.
+        cannot be read, or one waits for a worker.  Only a submit need not be ``strict`` about active
+        drivers: of two of an attempt one exits.  It must be about those that ended: one that was killed
+        before it had the lease would not keep the other from starting the attempt once more.
         """
         deadline = time.monotonic() + FIND_PATIENCE
         while True:

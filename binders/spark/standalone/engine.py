@@ -179,10 +179,11 @@ class StandaloneEngine(EngineBinder):
         Without a state to keep, the driver is killed at once.  The state is the checkpoint; ``None`` for a
         query that was never started.  Raises :class:`~speck.errors.StateLost` for a checkpoint that is not
         there, if this machine sees the cluster's files (elsewhere the driver that is to start from it looks);
-        then the query goes on.
+        then the query goes on.  So it does with :class:`~speck.errors.OutcomeUnknown` for a driver that may
+        be the attempt's and is not identified.
         """
         attempt = handle.engine_id
-        chosen = self._drivers.find(attempt, strict=False)
+        chosen = self._drivers.find(attempt, strict=True)
         status = chosen[1] if chosen is not None else None
         if keep_state and (chosen is None or (status is not None and status.ran)):
             self._check_checkpoint(handle)

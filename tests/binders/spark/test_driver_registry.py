@@ -12,11 +12,12 @@ from binders.spark.query.marks import Marks
 from binders.spark.standalone import driver_registry
 from binders.spark.standalone.driver_marks import FOREIGN, marks_in, properties_of
 from binders.spark.standalone.driver_registry import HEAD_END, DriverRegistry
+from binders.spark.standalone.engine import StandaloneEngine
 from binders.spark.standalone.master import Cluster, Driver, Log, Master, Worker
 from binders.spark.standalone.submission import MAIN_CLASS
-from speck.core.inventory import Engine
+from speck.core.inventory import Engine, Inventory
 from speck.core.job import form_fingerprint, session_fingerprint
-from speck.core.runtime import Attempt, Found
+from speck.core.runtime import Attempt, Found, Handle
 from speck.errors import OutcomeUnknown, Rejected
 from testbed.benches.examples import job as make_job
 from testbed.benches.sessions import OWNER, named
@@ -105,6 +106,21 @@ def test_a_submit_does_not_wait_for_a_worker() -> None:
     assert registry.find(ATTEMPT, strict=False) is None
     with pytest.raises(OutcomeUnknown, match="wait for a worker"):
         registry.find(ATTEMPT, strict=True)
+
+
+@pytest.mark.parametrize(
+    "found", [driver("RUNNING"), driver("SUBMITTED", worker="")], ids=lambda each: each.state
+)
+def test_a_stop_does_not_succeed_while_the_driver_may_run(found: Driver) -> None:
+    """Of a coordinator that has just started: the deleted job would run on, or beside its successor."""
+    master = MasterInMemory([found], busy)
+    engine = StandaloneEngine(ADDRESS, Inventory())
+    engine._master, engine._drivers = master, DriverRegistry(ADDRESS, master)
+    handle = Handle(ADDRESS, ATTEMPT, {"job": "a", "checkpoint": "/checkpoints/a"})
+    with pytest.raises(OutcomeUnknown, match=found.id):
+        engine.stop(handle, keep_state=True)
+    with pytest.raises(OutcomeUnknown, match=found.id):
+        engine.stop(handle, keep_state=False)
 
 
 JOB = make_job("a", engine="spark")
