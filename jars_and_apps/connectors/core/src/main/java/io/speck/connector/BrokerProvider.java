@@ -38,6 +38,15 @@ public interface BrokerProvider {
      */
     MessageSink sink(SinkSettings settings, boolean lenient) throws InterruptedException;
 
+    /**
+     * Creates a writer whose messages are offered ({@link MessageSink#offer}), and which does not wait for its broker here.
+     *
+     * @param lenient as for {@link #sink}
+     */
+    default MessageSink offeringSink(SinkSettings settings, boolean lenient) throws InterruptedException {
+        return sink(settings, lenient);
+    }
+
     /** Sends in the background what earlier processes left on disk for this broker; for a process that may never write. */
     void takeOver(SinkSettings settings);
 

@@ -2,6 +2,7 @@ package io.speck.connector;
 
 import io.speck.connector.writer.AckMetrics;
 import io.speck.connector.writer.RefusedMessage;
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.stamp.Stamp;
@@ -26,7 +27,10 @@ public interface MessageSink extends AutoCloseable {
      */
     int send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence) throws InterruptedException;
 
-    /** As {@link #send}, but returns -1, without the message queued, if a session that receives it has no room. */
+    /**
+     * As {@link #send}, but returns -1, without the message queued, if a session that receives it has no room, or the broker
+     * is away.
+     */
     int offer(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence) throws InterruptedException;
 
     /**
@@ -54,6 +58,15 @@ public interface MessageSink extends AutoCloseable {
      * @throws BrokerException if it rejected a message, or did not acknowledge all within the flush time-out
      */
     void flush() throws InterruptedException;
+
+    /**
+     * As {@link #flush}, but drops and returns the messages that the broker has not acknowledged, in order, as soon as it is
+     * away.
+     */
+    default List<UnsentMessage> flushUnlessAway() throws InterruptedException {
+        flush();
+        return List.of();
+    }
 
     /** The acknowledgements of the broker to all writers of this process and login. */
     AckMetrics acks();

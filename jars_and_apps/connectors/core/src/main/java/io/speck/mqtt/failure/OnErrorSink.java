@@ -1,13 +1,16 @@
 package io.speck.mqtt.failure;
 
+import io.speck.connector.BrokerProvider;
 import io.speck.connector.Brokers;
 import io.speck.connector.MessageSink;
 import io.speck.connector.writer.AckMetrics;
 import io.speck.connector.writer.RefusedMessage;
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
 import java.io.Serializable;
+import java.util.List;
 import java.util.Map;
 
 /**
@@ -41,10 +44,20 @@ public final class OnErrorSink implements AutoCloseable {
      *     client
      */
     public OnErrorSink(Settings settings) throws InterruptedException {
+        this(settings, Brokers.of(settings.sink().login()).sink(settings.sink(), !settings.onError().fails()));
+    }
+
+    private OnErrorSink(Settings settings, MessageSink sink) {
         this.settings = settings;
-        this.sink = Brokers.of(settings.sink().login()).sink(settings.sink(), !settings.onError().fails());
+        this.sink = sink;
         this.leftOut = new LeftOut(settings.onError(),
                 new SinkSettings(settings.parking(), settings.sink().flushTimeout()).withSpool(settings.sink().spool()));
+    }
+
+    /** Creates a writer as {@link BrokerProvider#offeringSink} does. */
+    public static OnErrorSink offering(Settings settings) throws InterruptedException {
+        BrokerProvider brokers = Brokers.of(settings.sink().login());
+        return new OnErrorSink(settings, brokers.offeringSink(settings.sink(), !settings.onError().fails()));
     }
 
     private interface Sending {
@@ -103,6 +116,17 @@ public final class OnErrorSink implements AutoCloseable {
      */
     public void flush() throws InterruptedException {
         sink.flush();
+        flushLeftOut();
+    }
+
+    /** As {@link #flush}, but returns what the broker has not taken as soon as it is away, see {@link MessageSink}. */
+    public List<UnsentMessage> flushUnlessAway() throws InterruptedException {
+        List<UnsentMessage> unsent = sink.flushUnlessAway();
+        flushLeftOut();
+        return unsent;
+    }
+
+    private void flushLeftOut() throws InterruptedException {
         leaveOutRefused();
         leftOut.flush();
     }

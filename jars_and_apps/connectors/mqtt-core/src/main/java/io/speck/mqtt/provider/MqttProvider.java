@@ -42,6 +42,11 @@ public final class MqttProvider implements BrokerProvider {
     }
 
     @Override
+    public MessageSink offeringSink(SinkSettings settings, boolean lenient) {
+        return MqttSink.offering(settings, lenient);
+    }
+
+    @Override
     public void takeOver(SinkSettings settings) {
         MqttSink.takeOver(settings);
     }

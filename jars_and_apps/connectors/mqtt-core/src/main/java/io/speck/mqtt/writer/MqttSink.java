@@ -3,6 +3,7 @@ package io.speck.mqtt.writer;
 import io.speck.connector.MessageSink;
 import io.speck.connector.writer.AckMetrics;
 import io.speck.connector.writer.RefusedMessage;
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.InvalidTextException;
@@ -41,15 +42,24 @@ public final class MqttSink implements MessageSink {
      * @throws BrokerException if the broker cannot be reached within the flush time-out, or refuses the client
      */
     public MqttSink(SinkSettings settings, boolean lenient) throws InterruptedException {
-        this.settings = settings;
-        this.delivery = new Delivery(lenient, settings.retain());
-        this.publisher = Publishers.acquire(settings.login(), settings.spool());
+        this(settings, new Delivery(lenient, settings.retain()));
         try {
             publisher.awaitConnected(settings.flushTimeout());
         } catch (InterruptedException | RuntimeException e) {
             Publishers.release(publisher, delivery);
             throw e;
         }
+    }
+
+    private MqttSink(SinkSettings settings, Delivery delivery) {
+        this.settings = settings;
+        this.delivery = delivery;
+        this.publisher = Publishers.acquire(settings.login(), settings.spool());
+    }
+
+    /** Creates a writer whose messages are offered, without waiting for the broker. */
+    public static MqttSink offering(SinkSettings settings, boolean lenient) {
+        return new MqttSink(settings, new Delivery(lenient, settings.retain()));
     }
 
     /** Sends in the background what earlier processes left on disk for this broker; for a process that may never write. */
@@ -152,6 +162,11 @@ public final class MqttSink implements MessageSink {
     @Override
     public void flush() throws InterruptedException {
         publisher.flush(delivery, settings.flushTimeout());
+    }
+
+    @Override
+    public List<UnsentMessage> flushUnlessAway() throws InterruptedException {
+        return publisher.flushUnlessAway(delivery, settings.flushTimeout());
     }
 
     @Override

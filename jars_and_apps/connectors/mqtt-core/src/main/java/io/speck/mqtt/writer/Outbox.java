@@ -49,10 +49,13 @@ final class Outbox {
         return message;
     }
 
-    /** Drops the messages of a writer that the broker has never acknowledged. */
-    void drop(Delivery writer) {
+    /** Drops, and returns, the messages of a writer that the broker has never acknowledged. */
+    List<OutgoingMessage> drop(Delivery writer) {
+        List<OutgoingMessage> dropped =
+                queue.stream().filter(message -> message.delivery == writer && !message.acknowledged).toList();
         queue.removeIf(message -> message.delivery == writer && !message.acknowledged);
         bytes = queue.stream().mapToLong(OutgoingMessage::bytes).sum();
+        return dropped;
     }
 
     Collection<OutgoingMessage> messages() {

@@ -3,6 +3,7 @@ package io.speck.mqtt.writer;
 import io.netty.buffer.ByteBuf;
 import io.netty.buffer.ByteBufUtil;
 import io.speck.connector.writer.RefusedMessage;
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.Received;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
@@ -84,6 +85,11 @@ final class OutgoingMessage {
         }
         long most = maximumPacketBytes < 0 ? -1 : Math.max(0, maximumPacketBytes - (bytes() - payload.length));
         return new RefusedMessage(topic, payload, key, properties, most, reason);
+    }
+
+    /** Returns the message as one that the broker has not taken. */
+    UnsentMessage unsent() {
+        return new UnsentMessage(topic, payload, key, sequence);
     }
 
     /** Names the message in errors: the job that wrote it, its topic, and its size on the wire. */

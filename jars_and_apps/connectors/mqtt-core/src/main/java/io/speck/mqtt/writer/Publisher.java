@@ -5,6 +5,7 @@ import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.connector.writer.AckMetrics;
 import io.speck.connector.writer.RefusedMessage;
 import io.speck.connector.writer.SinkMetrics;
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.net.Connection;
@@ -31,6 +32,7 @@ final class Publisher implements WriterConnection.Owner {
     private static final Logger LOG = LoggerFactory.getLogger(Publisher.class);
     private static final int WRITE_BYTES = 64 << 10;
     private static final long PROMPT_MILLIS = 1;
+    private static final long SLICE_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     private final Login login;
     private final ReentrantLock lock = new ReentrantLock();
@@ -275,7 +277,7 @@ final class Publisher implements WriterConnection.Owner {
     void publish(OutgoingMessage message, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            while (!awaitRoom(message, timeout)) {
+            while (!awaitRoom(message, timeout, true)) {
                 awaitReaders(message);
             }
             queue(message);
@@ -284,11 +286,13 @@ final class Publisher implements WriterConnection.Owner {
         }
     }
 
-    /** As {@link #publish}, but returns false, without the message queued, if there is no room at the broker. */
+    /**
+     * As {@link #publish}, but returns false, without the message queued, if there is no room at the broker, or it is away.
+     */
     boolean offer(OutgoingMessage message, Duration timeout) throws InterruptedException {
         lock.lockInterruptibly();
         try {
-            boolean room = awaitRoom(message, timeout);
+            boolean room = connection.awaitUnlessAway() && awaitRoom(message, timeout, false);
             if (room) {
                 queue(message);
             }
@@ -311,28 +315,38 @@ final class Publisher implements WriterConnection.Owner {
         }
     }
 
-    /** Waits for room in the outbox, until a time-out; false as soon as there is no room at the broker. */
-    private boolean awaitRoom(OutgoingMessage message, Duration timeout) throws InterruptedException {
+    /**
+     * Waits for room in the outbox, until a time-out; false as soon as there is no room at the broker.
+     *
+     * @param patient false to wait for no broker that is away
+     */
+    private boolean awaitRoom(OutgoingMessage message, Duration timeout, boolean patient) throws InterruptedException {
         long remainingNanos = timeout.toNanos();
         throwFailure(message.delivery);
-        while (backPressure.admits(message)) {
+        while (backPressure.admits(message) && (patient || !connection.isAway())) {
             if (!outbox.full()) {
                 return true;
             }
             if (remainingNanos <= 0) {
                 throw timedOut(timeout, message.topic);
             }
-            remainingNanos = changed.awaitNanos(remainingNanos);
+            remainingNanos = awaitChange(remainingNanos);
             throwFailure(message.delivery);
         }
         return false;
+    }
+
+    /** Waits for a change, for a second at most; returns what remains of the time then. */
+    private long awaitChange(long remainingNanos) throws InterruptedException {
+        long slice = Math.min(remainingNanos, SLICE_NANOS);
+        return remainingNanos - slice + changed.awaitNanos(slice);
     }
 
     private void awaitReaders(OutgoingMessage message) throws InterruptedException {
         long begin = System.nanoTime();
         sendMarkers(message.topic);
         schedulePump();
-        changed.awaitNanos(TimeUnit.SECONDS.toNanos(1));
+        changed.awaitNanos(SLICE_NANOS);
         SinkMetrics.counters(message.job).throttledNanos.add(System.nanoTime() - begin);
     }
 
@@ -342,26 +356,44 @@ final class Publisher implements WriterConnection.Owner {
 
     /** Waits until the broker has acknowledged the messages of a writer, and they are on disk as far as they are held. */
     void flush(Delivery writer, Duration timeout) throws InterruptedException {
-        awaitAcknowledged(writer, timeout);
+        awaitAcknowledged(writer, timeout, true);
         retention.force();
     }
 
-    private void awaitAcknowledged(Delivery writer, Duration timeout) throws InterruptedException {
+    /** As {@link #flush}, but drops and returns what the broker has not acknowledged as soon as it is away. */
+    List<UnsentMessage> flushUnlessAway(Delivery writer, Duration timeout) throws InterruptedException {
+        List<UnsentMessage> unsent = awaitAcknowledged(writer, timeout, false);
+        retention.force();
+        return unsent;
+    }
+
+    private List<UnsentMessage> awaitAcknowledged(Delivery writer, Duration timeout, boolean patient)
+            throws InterruptedException {
         lock.lockInterruptibly();
         try {
             long remainingNanos = timeout.toNanos();
             schedulePump();
-            while (writer.outstanding > 0) {
+            while (writer.outstanding > 0 && (patient || !connection.isAway())) {
                 throwFailure(writer);
                 if (remainingNanos <= 0) {
                     throw timedOut(timeout, topicOf(writer));
                 }
-                remainingNanos = changed.awaitNanos(remainingNanos);
+                remainingNanos = awaitChange(remainingNanos);
             }
             throwFailure(writer);
+            return writer.outstanding == 0 ? List.of() : withdraw(writer);
         } finally {
             lock.unlock();
         }
+    }
+
+    /** Drops and returns the unacknowledged messages of a writer; without a connection, all of them wait to be sent. */
+    private List<UnsentMessage> withdraw(Delivery writer) {
+        List<UnsentMessage> unsent = outbox.drop(writer).stream().map(OutgoingMessage::unsent).toList();
+        caution.drop(writer);
+        writer.outstanding = 0;
+        changed.signalAll();
+        return unsent;
     }
 
     private BrokerException timedOut(Duration timeout, String topic) {

@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import org.slf4j.Logger;
@@ -24,6 +25,8 @@ import org.slf4j.LoggerFactory;
 final class WriterConnection {
     private static final Logger LOG = LoggerFactory.getLogger(WriterConnection.class);
     private static final Duration CONNECT_TRY = Duration.ofSeconds(10);
+    /** A broker without a connection for this time is away. */
+    private static final long AWAY_NANOS = TimeUnit.SECONDS.toNanos(3);
 
     /** The publisher, as its connection sees it. */
     interface Owner extends ConnectionListener {
@@ -50,6 +53,8 @@ final class WriterConnection {
     private final Owner owner;
     private final Backoff backoff = new Backoff(100, 5_000);
     private boolean reconnecting;
+    /** When the tries began, while there are any. */
+    private long reconnectingSince;
     private boolean closed;
     private Connection connection;
     /** The one opened last, whose reports count: they begin before it is the present one. */
@@ -108,22 +113,56 @@ final class WriterConnection {
      */
     void await(Duration timeout) throws InterruptedException {
         long remainingNanos = timeout.toNanos();
-        lastError = connection == null && !reconnecting ? null : lastError;
-        open();
-        while (connection == null) {
-            if (remainingNanos <= 0 || lastError != null && lastError.refused()) {
-                throw new BrokerException("cannot write to broker " + login + ": "
-                        + (lastError == null ? "no connection in time" : lastError.getMessage()),
-                        lastError != null && lastError.refused());
+        while (isMissing()) {
+            if (remainingNanos <= 0) {
+                throw failure();
             }
             remainingNanos = changed.awaitNanos(remainingNanos);
         }
+    }
+
+    /** True if there is no connection, which is being opened then; throws the error of a broker that refuses the client. */
+    private boolean isMissing() {
+        lastError = connection == null && !reconnecting ? null : lastError;
+        open();
+        if (connection == null && lastError != null && lastError.refused()) {
+            throw failure();
+        }
+        return connection == null;
+    }
+
+    private BrokerException failure() {
+        return new BrokerException("cannot write to broker " + login + ": "
+                + (lastError == null ? "no connection in time" : lastError.getMessage()),
+                lastError != null && lastError.refused());
+    }
+
+    /**
+     * Waits for a connection; false as soon as the broker is away.
+     *
+     * @throws BrokerException if the broker refuses the client
+     */
+    boolean awaitUnlessAway() throws InterruptedException {
+        while (isMissing()) {
+            long remainingNanos = AWAY_NANOS - (System.nanoTime() - reconnectingSince);
+            if (remainingNanos <= 0) {
+                return false;
+            }
+            changed.awaitNanos(remainingNanos);
+        }
+        return true;
+    }
+
+    /** True if the broker has not been reached for some time. */
+    boolean isAway() {
+        return connection == null && !closed && System.nanoTime() - reconnectingSince >= AWAY_NANOS;
     }
 
     /** Begins to connect, unless there is a connection. */
     void open() {
         if (connection == null && !reconnecting && !closed) {
             reconnecting = true;
+            reconnectingSince = System.nanoTime();
             Runtime.BACKGROUND.execute(this::reconnect);
         }
     }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.connector.reader.Message;
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.CuttingProxy;
@@ -147,6 +148,30 @@ class MqttSinkTest {
             Message only = reader.messages(0, 1).get(0);
             assertEquals(List.of("k\u00e4", 2), List.of(only.key(), only.payload().length));
         }
+    }
+
+    @Test
+    void aBrokerThatIsAwayTakesNothingAndGivesBackWhatItHasNotAcknowledged() throws Exception {
+        SinkSettings settings = new SinkSettings(Login.anonymous(proxy.url()), Duration.ofSeconds(60));
+        try (MqttSink sink = MqttSink.offering(settings, false)) {
+            assertEquals(4, sink.offer("out", bytes("1"), null, null, null));
+            assertEquals(List.of(), sink.flushUnlessAway());
+            assertEquals(4, sink.offer("out", bytes("2"), null, bytes("job"), bytes("run/0/0/1")));
+            proxy.refuse(true);
+            proxy.cut();
+            List<UnsentMessage> back = sink.flushUnlessAway();
+            assertEquals(List.of("2", "run/0/0/1"), List.of(text(back.get(0).payload()), text(back.get(0).sequence())));
+            assertEquals(List.of(1, -1), List.of(back.size(), sink.offer("out", bytes("3"), null, null, null)));
+            proxy.refuse(false);
+            Await.until("it is back", () -> sink.offer("out", bytes("4"), null, null, null) > 0);
+            assertEquals(List.of(), sink.flushUnlessAway());
+        }
+        Await.until("both", () -> reader.await(2, TimeUnit.SECONDS.toNanos(1)) == 2);
+        assertEquals(List.of("1", "4"), reader.messages(0, 2).stream().map(each -> text(each.payload())).toList());
+    }
+
+    private static String text(byte[] bytes) {
+        return new String(bytes, StandardCharsets.UTF_8);
     }
 
     @Test

@@ -1,6 +1,7 @@
 package io.speck.spark.mqtt;
 
 import io.speck.connector.writer.AckMetrics;
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.failure.OnErrorSink;
 import io.speck.mqtt.stamp.CurrentInput;
@@ -77,7 +78,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
         byte[] sequence = job == null ? null : sequence();
         try {
             if (sink == null) {
-                sink = new OnErrorSink(settings.sink());
+                sink = settings.realTime() ? new OnErrorSink(settings.sink()) : OnErrorSink.offering(settings.sink());
             }
             if (settings.realTime()) {
                 bytes += sink.send(row.topic(), row.value(), row.key(), job, sequence);
@@ -90,17 +91,17 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
                 bytes += size;
                 messages++;
             } else {
-                defer(new UnsentRow(row.topic(), row.value(), row.key(), sequence));
+                defer(new UnsentMessage(row.topic(), row.value(), row.key(), sequence));
             }
         } catch (InterruptedException e) {
             throw UnsentRows.interrupted(e);
         }
     }
 
-    private void defer(UnsentRow row) throws InterruptedException {
+    private void defer(UnsentMessage row) throws InterruptedException {
         unsent.add(row);
         if (unsent.full()) {
-            List<UnsentRow> rows = unsent.take();
+            List<UnsentMessage> rows = unsent.take();
             bytes += UnsentRows.send(sink, rows, job);
             messages += rows.size();
         }
@@ -118,15 +119,30 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
             send(row);
         }
         buffered.clear();
+        if (sink == null) {
+            return new Written(messages, bytes, AckMetrics.NONE, unsent.take(), 0, 0);
+        }
+        List<UnsentMessage> all = new ArrayList<>(flush());
+        all.addAll(unsent.take());
+        return Written.by(sink, messages, bytes, all);
+    }
+
+    /** Returns what was sent and not acknowledged before the broker went away. */
+    private List<UnsentMessage> flush() throws IOException {
         try {
-            if (sink != null) {
+            if (settings.realTime()) {
                 sink.flush();
+                return List.of();
             }
+            List<UnsentMessage> left = sink.flushUnlessAway();
+            messages -= left.size();
+            for (UnsentMessage each : left) {
+                bytes -= each.topic().getBytes(StandardCharsets.UTF_8).length + each.payload().length;
+            }
+            return left;
         } catch (InterruptedException e) {
             throw UnsentRows.interrupted(e);
         }
-        return sink == null ? new Written(messages, bytes, AckMetrics.NONE, unsent.take(), 0, 0)
-                : Written.by(sink, messages, bytes, unsent.take());
     }
 
     @Override

@@ -1,5 +1,6 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.failure.OnErrorSink;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
@@ -9,9 +10,10 @@ import java.util.List;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /**
- * The rows of a task behind the first one for which a session at the broker had no room. They go to the driver with the
- * task's result, and the driver publishes them, in the thread of the query: a task that waited for the session's reader
- * would hold its task slot, and on a server with few slots the reader would get none.
+ * The rows of a task behind the first one for which a session at the broker had no room, or which found the broker away.
+ * They go to the driver with the task's result, and the driver publishes them, in the thread of the query: a task that
+ * waited for the session's reader, or the broker, would hold its task slot, and on a server with few slots the reader, and
+ * all other queries, would get none.
  *
  * <p>A task that has more of them than the property {@code speck.sink.unsentMegabytes} of the Java process (a 16th of
  * the heap, at most 64) waits itself.
@@ -20,7 +22,7 @@ final class UnsentRows {
     private static final long LIMIT = Long.getLong("speck.sink.unsentMegabytes",
             Math.min(64, Runtime.getRuntime().maxMemory() >> 24)) << 20;
 
-    private final List<UnsentRow> rows = new ArrayList<>();
+    private final List<UnsentMessage> rows = new ArrayList<>();
     private long bytes;
 
     boolean isEmpty() {
@@ -32,27 +34,28 @@ final class UnsentRows {
         return bytes > LIMIT;
     }
 
-    void add(UnsentRow row) {
+    void add(UnsentMessage row) {
         rows.add(row);
         bytes += row.bytes();
     }
 
     /** Returns the rows, in order, and begins anew. */
-    List<UnsentRow> take() {
-        List<UnsentRow> taken = List.copyOf(rows);
+    List<UnsentMessage> take() {
+        List<UnsentMessage> taken = List.copyOf(rows);
         rows.clear();
         bytes = 0;
         return taken;
     }
 
     /**
-     * Publishes the unsent rows of a batch, in the driver; waits for room at the broker, for as long as it takes.
+     * Publishes the unsent rows of a batch, in the driver; waits for room at the broker, for as long as it takes, and for
+     * the broker, until the flush time-out.
      *
      * @return the results of the tasks, and that of the driver
      * @throws io.speck.mqtt.BrokerException as a task
      */
     static WriterCommitMessage[] publish(WriterCommitMessage[] tasks, WriterSettings settings) {
-        List<UnsentRow> rows = Arrays.stream(tasks).filter(Written.class::isInstance)
+        List<UnsentMessage> rows = Arrays.stream(tasks).filter(Written.class::isInstance)
                 .flatMap(task -> ((Written) task).unsent().stream()).toList();
         if (rows.isEmpty()) {
             return tasks;
@@ -69,10 +72,10 @@ final class UnsentRows {
     }
 
     /** Publishes rows; waits for room at the broker. Returns the bytes of their payloads and topics. */
-    static long send(OnErrorSink sink, List<UnsentRow> rows, byte[] job) throws InterruptedException {
+    static long send(OnErrorSink sink, List<UnsentMessage> rows, byte[] job) throws InterruptedException {
         long bytes = 0;
-        for (UnsentRow row : rows) {
-            bytes += sink.send(row.topic(), row.value(), row.key(), job, row.sequence());
+        for (UnsentMessage row : rows) {
+            bytes += sink.send(row.topic(), row.payload(), row.key(), job, row.sequence());
         }
         return bytes;
     }

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Queries on a server with two task slots, one of which fills the session of the other. */
+/** Queries on a server with two task slots, one of which fills the session of the other, or has its broker away. */
 @Timeout(120)
 class FullSessionTest extends SessionCase {
     private static final int MESSAGES = 2000;
@@ -44,10 +44,14 @@ class FullSessionTest extends SessionCase {
 
     /** Two tasks, so as many as there are slots. */
     private StreamingQuery query(String name, String from, String to, String value) throws Exception {
+        return query(name, from, broker.url(), to, value);
+    }
+
+    private StreamingQuery query(String name, String from, String sink, String to, String value) throws Exception {
         Dataset<Row> rows = spark.readStream().format("mqtt").option("brokerUrl", broker.url()).option("topic", from)
                 .option("clientId", name).option("idleWait", "200ms").option("partitions", 2).load();
-        return rows.selectExpr(value + " AS value").writeStream().format("mqtt").option("brokerUrl", broker.url())
-                .option("topic", to).option("job", name)
+        return rows.selectExpr(value + " AS value").writeStream().format("mqtt").option("brokerUrl", sink)
+                .option("topic", to).option("job", name).option("flushTimeout", "10min")
                 .option("checkpointLocation", folder.resolve(name).toString()).start();
     }
 
@@ -83,6 +87,27 @@ class FullSessionTest extends SessionCase {
             fill();
             reader();
             assertAll(out.take(MESSAGES));
+        }
+    }
+
+    @Test
+    void aWriterWhoseBrokerIsAwayLeavesTheSlotsToOthers() throws Exception {
+        Topic.session(broker.url(), "stranded", "in");
+        Topic.session(broker.url(), "reader", "between");
+        try (Mosquitto far = Mosquitto.start(folder.resolve("far")); Topic out = new Topic(broker.url(), "out")) {
+            Topic.session(far.url(), "collector-far", "far");
+            far.stop();
+            Topic.publish(broker.url(), "in", List.of("0", "1"));
+            StreamingQuery stranded = query("stranded", "in", far.url(), "far", "value");
+            Await.until("its tasks run", () -> spark.sparkContext().statusTracker().getActiveStageIds().length > 0);
+            reader();
+            Topic.publish(broker.url(), "between", List.of("2"));
+            assertEquals(List.of("2"), out.take(1));
+            assertTrue(stranded.isActive(), () -> String.valueOf(stranded.exception()));
+            far.start();
+            try (Topic arrived = new Topic(far.url(), "far")) {
+                assertEquals(List.of("0", "1"), arrived.take(2).stream().sorted().toList());
+            }
         }
     }
 
