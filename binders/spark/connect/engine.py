@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -25,6 +23,7 @@ from binders.spark.connect.probe import ServerProbe
 from binders.spark.connect.processor import ServerProcess
 from binders.spark.connect.python_check import check_python
 from binders.spark.connect.real_time import RealTimeRoom
+from binders.spark.connect.rehearsals import Rehearsals
 from binders.spark.connect.running import RunningQueries
 from binders.spark.connect.slots import Slots
 from binders.spark.connect.specification import query_spec, session_of
@@ -81,6 +80,7 @@ class ConnectEngine(EngineBinder):
         self._endpoint = endpoint_of(address, self._known.engine_login)
         self._client = ConnectClient(address, self._endpoint)
         self._launcher = SHARED.acquire()
+        self._rehearsals = Rehearsals(self._client, self._launcher)
         self._closed = False
         self._probe = ServerProbe(address, self._client)
         self._files = CheckpointFiles(address, self._client, self._probe, checkpoints_of(self._known))
@@ -428,12 +428,7 @@ class ConnectEngine(EngineBinder):
 
     def _rehearse(self, job: Job) -> dict[str, str]:
         """Run the job's code up to its plan, in a temporary session; returns the launcher's answer."""
-        attempt = Attempt(id=uuid.uuid4().hex, job_name=job.job_name, number=0, session="speck-rehearsal")
-        spec = replace(self._query_spec(job, attempt), rehearsal=True)
-        try:
-            return self._launcher.launch(spec.to_json(), self.build_timeout)
-        finally:
-            self._client.release(spec.session)
+        return self._rehearsals.run(job, self._query_spec, self.build_timeout)
 
     def build_job(self, job: Job) -> None:
         """Run the job's code up to its plan, which the server analyses, in a temporary session."""
