@@ -100,7 +100,7 @@ record FailedRanges(String folder, SerializableConfiguration configuration) impl
      * @param run of the query
      * @param first offset of the task's first message
      * @param last offset of the task's last message
-     * @param current offset of the message that the task was working on; -1 if it had read all
+     * @param current offset of the message that the task was working on; -1 if that is not known, or it had read all
      */
     void add(String run, long first, long last, long current, TaskError error) throws IOException {
         if (error.cause() == Cause.ELSEWHERE) {

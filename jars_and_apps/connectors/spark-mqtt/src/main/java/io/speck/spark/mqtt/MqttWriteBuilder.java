@@ -1,6 +1,7 @@
 package io.speck.spark.mqtt;
 
 import io.speck.mqtt.InvalidSettingException;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -119,6 +120,7 @@ final class MqttWriteBuilder implements SupportsTruncate, SupportsStreamingUpdat
             SparkPlan plan = StampMode.runningPlan();
             StampMode mode = StampMode.of(plan);
             boolean realTime = StampMode.isRealTime(plan);
+            ReadAhead.note(SparkSession.active().sparkContext(), plan);
             if (realTime && settings.job() != null && mode == StampMode.COUNTED) {
                 throw new InvalidSettingException("mqtt sink: a real-time query whose rows do not each come from the message"
                         + " read last has no stamps that a repetition would have again (expected a query of projections,"

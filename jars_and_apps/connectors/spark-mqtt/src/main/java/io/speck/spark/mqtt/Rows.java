@@ -98,7 +98,8 @@ final class Rows {
             Reader reader = new Reader(packed, columns, source);
             TaskContext task = TaskContext.get();
             if (failures != null && task != null && packed.count() > 0) {
-                task.addTaskFailureListener((TaskFailureListener) (context, error) -> note(packed, reader, error));
+                task.addTaskFailureListener((TaskFailureListener) (context, error) ->
+                        note(packed, ReadAhead.isIn(context) ? -1 : reader.current, error));
                 if (packed.watched()) {
                     task.addTaskCompletionListener((TaskCompletionListener) this::notePassed);
                 }
@@ -132,9 +133,9 @@ final class Rows {
             }
         }
 
-        private void note(Packed partition, Reader reader, Throwable error) {
+        private void note(Packed partition, long current, Throwable error) {
             try {
-                failures.add(run, partition.first(), partition.last(), reader.current, TaskError.of(error));
+                failures.add(run, partition.first(), partition.last(), current, TaskError.of(error));
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
             }

@@ -79,6 +79,11 @@ enum StampMode {
         return all && isRowByRowItself(plan, streams);
     }
 
+    /** True if a node works row by row. */
+    static boolean isRowByRow(SparkPlan node) {
+        return isRowByRowItself(node, new ArrayList<>());
+    }
+
     private static boolean isRowByRowItself(SparkPlan plan, List<MicroBatchStream> streams) {
         if (plan instanceof MicroBatchScanExec scan) {
             streams.add(scan.stream());

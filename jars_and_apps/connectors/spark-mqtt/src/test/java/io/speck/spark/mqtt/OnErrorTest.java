@@ -18,13 +18,18 @@ import java.io.File;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Dataset;
@@ -230,6 +235,58 @@ class OnErrorTest extends SessionCase {
             assertEquals(new TreeSet<>(sent), new TreeSet<>(out.take(39)));
             assertEquals(39, out.all().size());
         }
+    }
+
+    /** As behind a Python function, whose own errors name themselves. */
+    @Test
+    void aMessageOnWhichAnExpressionFailsBehindRowsThatWereReadAheadIsFound() throws Exception {
+        Map<String, String> options = Map.of("onError", "skip", "partitions", "1", "quietTime", "2s");
+        Dataset<Row> doubled = rows("value", options).as(Encoders.STRING())
+                .mapPartitions((MapPartitionsFunction<String, String>) OnErrorTest::tenAhead, Encoders.STRING())
+                .selectExpr("CAST(2 * CAST(value AS INT) AS STRING) AS value");
+        try (Topic out = new Topic(broker.url(), "out")) {
+            Topic.publish(broker.url(), "in",
+                    IntStream.range(0, 100).mapToObj(i -> i == 17 ? "bad-17" : Integer.toString(i)).toList());
+            failAtAll(doubled);
+            int starts = startUntilDone(doubled);
+            assertTrue(starts <= 4, starts + " starts");
+            Set<Integer> expected = IntStream.range(0, 100).filter(i -> i != 17).map(i -> 2 * i).boxed()
+                    .collect(Collectors.toCollection(TreeSet::new));
+            Await.until("all", () -> expected.equals(out.all().stream().map(Integer::parseInt)
+                    .collect(Collectors.toCollection(TreeSet::new))));
+        }
+    }
+
+    /** Gives rows in their order, each ten when all of them were read. */
+    private static Iterator<String> tenAhead(Iterator<String> rows) {
+        Deque<String> read = new ArrayDeque<>();
+        return new Iterator<>() {
+            @Override
+            public boolean hasNext() {
+                return !read.isEmpty() || rows.hasNext();
+            }
+
+            @Override
+            public String next() {
+                while (read.isEmpty()) {
+                    for (int i = 0; i < 10 && rows.hasNext(); i++) {
+                        read.add(rows.next());
+                    }
+                }
+                return read.poll();
+            }
+        };
+    }
+
+    @Test
+    void aMessageOnWhichAnExpressionFailsBeforeAShuffleIsKnown() throws Exception {
+        Dataset<Row> distinct = rows("CAST(2 * CAST(value AS INT) AS STRING)",
+                Map.of("onError", "skip", "partitions", "1", "quietTime", "2s")).dropDuplicates("value");
+        Topic.publish(broker.url(), "in", List.of("0", "1", "bad-2", "3", "4"));
+        failAtAll(distinct);
+        File failures = folder.resolve("checkpoint/sources/0/mqtt-failures").toFile();
+        String[] noted = failures.list((in, name) -> !name.startsWith("."));
+        assertEquals(List.of("2-2"), List.of(noted));
     }
 
     /** So many messages that a task gets several of them in the second run too. */
