@@ -62,9 +62,22 @@ def gate_actions(
         reasons = [f"waits for {address}: {silent[address]}" for address in sorted(addresses & silent.keys())]
         if reasons and name not in waits:
             waits[name] = reasons[0]
-    prepared = {name for name, action in actions.items() if name in begun and not _changes_source(action)}
-    waits = blocked(schedule(plan, delete_all=delete_all), waits, prepared) if waits else waits
+    waits = with_blocked(plan, waits, begun, delete_all=delete_all)
     return GatedPlan(tuple(action for name, action in actions.items() if name not in waits), waits)
+
+
+def with_blocked(
+    plan: Plan, waits: Mapping[str, str], begun: Set[str], *, delete_all: bool = False
+) -> dict[str, str]:
+    """The jobs that wait by themselves, and all jobs of a plan that these block, with their reasons.
+
+    The others as in :func:`gate_actions`.
+    """
+    if not waits:
+        return {}
+    acting = (each for each in plan.actions if not isinstance(each, Keep))
+    prepared = {each.job.job_name for each in acting if not _changes_source(each)} & begun
+    return blocked(schedule(plan, delete_all=delete_all), waits, prepared)
 
 
 def _stays_at(action: Action) -> set[str]:

@@ -287,8 +287,7 @@ class Reconciler:
         self, snapshot: Snapshot, plan: Plan, observation: Observation, drifted: Mapping[str, Drifted]
     ) -> GatedPlan:
         delayed = dict(self._own_delays(plan, drifted))
-        first = self.deployments.store.first_attempt
-        begun = {name for name, each in snapshot.records.items() if each.sessions and each.attempts > first}
+        begun = snapshot.begun(self.deployments.store.first_attempt)
         named = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         engines = {name: engines_of(each) | snapshot.engines(name) for name, each in named.items()}
         candidates = [each for name, each in named.items() if name not in delayed]

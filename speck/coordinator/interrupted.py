@@ -9,12 +9,13 @@ from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
 from speck.controller.backoff import Backoff
+from speck.controller.gate import with_blocked
 from speck.coordinator.planning.planner import Planner
 from speck.core.clocks import Clock
 from speck.core.lifecycle import OperationKind
 from speck.core.plan import Keep, Plan
 from speck.store import Head, Store
-from speck.store.deployments import Deployments
+from speck.store.deployments import Deployments, Snapshot
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,14 @@ class InterruptedOperations:
         """The rest of an operation on these jobs: planned again from the store and the engines.
 
         Actions that were tried just before are left to the reconciler, which waits: a coordinator that dies
-        of a request to an engine must not repeat it again and again.
+        of a request to an engine must not repeat it again and again.  So are those that they block.
         """
         snapshot = self.deployments.snapshot(head)
         plan = self.planner.resumed(snapshot, operation.request.leave_behind)
+        waits = self._waits(plan, snapshot)
         if operation.kind in (OperationKind.HEAL, OperationKind.ADOPT):  # the other jobs were not due
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in jobs))
+            waits = {name: why for name, why in waits.items() if name in jobs}
         return PlannedChange(
             request=operation.request,
             head=head,
@@ -59,14 +62,18 @@ class InterruptedOperations:
             desired=snapshot.desired,
             deletes=head.deleting,
             resumes=operation,
-            waits=self._waits(plan),
+            waits=waits,
             waves=self.planner.waves(operation.request.waves, plan, resumed=True),
         )
 
-    def _waits(self, plan: Plan) -> dict[str, str]:
-        """The reasons of jobs whose next try is not due yet."""
+    def _waits(self, plan: Plan, snapshot: Snapshot) -> dict[str, str]:
+        """The reasons of jobs whose next try is not due yet, and of those that these block."""
         acting = (each.job.job_name for each in plan.actions if not isinstance(each, Keep))
-        return dict.fromkeys(filter(self._is_early, acting), "was interrupted and waits for its next attempt")
+        early = dict.fromkeys(
+            filter(self._is_early, acting), "was interrupted and waits for its next attempt"
+        )
+        begun = snapshot.begun(self.store.first_attempt)
+        return with_blocked(plan, early, begun, delete_all=not snapshot.desired)
 
     def _is_early(self, job: str) -> bool:
         now = self.steady()

@@ -77,6 +77,12 @@ class Snapshot:
         """The session through which each job reads, or is to read, by the job's name."""
         return {name: record.sessions[-1] for name, record in self.records.items() if record.sessions}
 
+    def begun(self, first_attempt: int) -> set[str]:
+        """The jobs that have a session and had an attempt once; ``first_attempt`` is the store's."""
+        return {
+            name for name, each in self.records.items() if each.sessions and each.attempts > first_attempt
+        }
+
     def stored(self) -> dict[str, Deployed]:
         """The jobs as a plan takes them."""
         return {name: Deployed(self.forms[name], self._started(name)) for name in self.records}

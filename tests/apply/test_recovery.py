@@ -19,10 +19,10 @@ from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
 from speck.core.settings import Settings
-from speck.errors import OutcomeUnknown, Rejected
-from speck.store import Store
+from speck.errors import OutcomeUnknown, Rejected, Unreachable
+from speck.store import RetryState, Store
 from testbed.benches import user
-from testbed.benches.jobs_by_hand import composition, make_job, write_code
+from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World, checkpoint
@@ -155,6 +155,33 @@ def test_a_job_that_was_tried_just_before_a_crash_waits(
         "was interrupted and waits for its next attempt",
     )
     assert world.running("a") == []
+
+
+def test_a_job_that_waits_after_a_crash_holds_up_the_reader_of_its_former_topic(
+    begin: Begin, world: World
+) -> None:
+    a, b = chain("a", "b")
+    coordinator = begin()
+    assert carry_out(coordinator, composition(a, b)).state == "succeeded"
+    world.fail("check", Unreachable("killed", address=ENGINE), times=None)
+    edited = composition(replace(a, sink_topic="x1"), replace(b, source_topic="x1"))
+    operation = carry_out(coordinator, edited)
+    with coordinator.store.transaction() as transaction:  # as if it had been killed while it prepared them
+        transaction.put_operation(operation.id, operation.to_dict() | {"state": "running"})
+        transaction.put_tries("a", RetryState(1, coordinator.clock() + 60))
+    coordinator = begin()
+    again = resumed(coordinator)
+    assert {name: each.error for name, each in again.actions.items()} == {
+        "a": "was interrupted and waits for its next attempt",
+        "b": "waits for job 'a', which was interrupted and waits for its next attempt",
+    }
+    assert [each.job.source_topic for each in world.running("b")] == ["t1"]
+    coordinator.backoff.forget(["a"])
+    coordinator.reconciler.round()
+    for operation in coordinator.operations.running():
+        assert operation.wait(30)
+    assert [each.job.sink_topic for each in world.running("a")] == ["x1"]
+    assert [each.job.source_topic for each in world.running("b")] == ["x1"]
 
 
 def test_request_that_an_engine_gets_to_late_starts_nothing_twice(begin: Begin, world: World) -> None:
