@@ -38,7 +38,8 @@ _AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
 class SourceSwitch:
     """Drains the sessions that the jobs of one operation leave.  ``timeout``, s (0: no drain).
 
-    ``processed`` are those of which a copy has confirmed that it processed all that waited.
+    ``processed`` are those of which a copy has confirmed that it processed all that waited, and those in
+    which nothing waited once their writers had been switched.
     """
 
     context: OperationContext
@@ -70,7 +71,20 @@ class SourceSwitch:
 
     def has_processed_all(self, name: str) -> bool:
         """True if a deletion of all sessions of a job loses nothing, or only what the user gives up."""
-        return self._allowed or all(each in self.processed for each in self._sessions(name))
+        return self._allowed or all(each in self.processed or not each.start for each in self._sessions(name))
+
+    def released(
+        self, name: str, current: SessionRecord, former: tuple[Job, int] | None
+    ) -> tuple[SessionRecord, ...]:
+        """The former sessions of a job that can be deleted, whatever comes to wait in them from now on.
+
+        That of the ``former`` form is one: a job leaves its source only when that is drained, or given up.
+        """
+        left = None if former is None else source_of(former[0])
+        others = (each for each in self._sessions(name) if each != current)
+        return tuple(
+            each for each in others if self._allowed or each in self.processed or _source(each) == left
+        )
 
     # --- copies
 
@@ -140,6 +154,8 @@ class SourceSwitch:
                 continue
             if waiting := self.sessions.waiting(name, session):
                 yield session, waiting
+            else:
+                self.processed.add(session)
 
     def _copies(self, name: str) -> list[Copy]:
         copies = map(self._copy, self.context.store.attempts(name))
@@ -163,6 +179,8 @@ def _source(session: SessionRecord) -> Endpoint:
 
 def _is_left(session: SessionRecord, action: Action) -> bool:
     """True if an action leaves a session that a copy has read, or may have."""
+    if not session.start:  # its messages were processed, or given up
+        return False
     if isinstance(action, Stop):
         return True
     leaves = _source(session) != source_of(action.job)

@@ -184,7 +184,12 @@ class StatesReleased:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The form that was started has come up: there is no way back to the one before it."""
+    """The form that was started has come up: there is no way back to the one before it.
+
+    ``released`` are former sessions that are to be deleted, whatever comes to wait in them.
+    """
+
+    released: tuple[SessionRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
         case StatesReleased():
             return _with_garbage(record, record.retained_states)
         case Confirmed():
-            return replace(_settled(record), rollback_revision=0, rollback_state=None)
+            return replace(_settled(record, event.released), rollback_revision=0, rollback_state=None)
         case FormRestored():
             return _restored(_without_replay(record, event.start))
         case ActionFailed():
@@ -267,13 +267,20 @@ def _without_replay(record: JobRecord, start: str) -> JobRecord:
     return replace(record, sessions=(*former, replace(last, start="")), unread="")
 
 
-def _settled(record: JobRecord) -> JobRecord:
-    """The record without a way back to sessions whose messages the last one has too."""
-    if not record.sessions:
-        return record
-    *former, last = record.sessions
-    settled = [replace(each, start="") if _same_source(each, last) else each for each in former]
-    return replace(record, sessions=(*settled, last))
+def _settled(record: JobRecord, released: Collection[SessionRecord]) -> JobRecord:
+    """The record without a way back to these sessions, and to those whose messages the last one has too."""
+    former, last = record.sessions[:-1], record.sessions[-1:]
+    gone = [each for each in former if each in released or _same_source(each, *last)]
+    return replace(
+        record,
+        sessions=_marked(record.sessions, gone),
+        unmade_sessions=_marked(record.unmade_sessions, gone),
+    )
+
+
+def _marked(sessions: Iterable[SessionRecord], gone: Collection[SessionRecord]) -> tuple[SessionRecord, ...]:
+    """The sessions, those that are gone as to be deleted."""
+    return tuple(replace(each, start="") if each in gone else each for each in sessions)
 
 
 def _same_source(one: SessionRecord, other: SessionRecord) -> bool:

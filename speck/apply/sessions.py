@@ -117,27 +117,29 @@ class Sessions:
 
     def prune(self, job: Job) -> None:
         """Delete all sessions of a running job but its current one, as :meth:`detach_former`."""
-        record = self.context.record(job.job_name)
-        session, _ = session_for(job, record, self.context.store.identity, self.context.operation.revision)
-        self.context.note(job.job_name, SessionEnsured(session))
+        self.context.note(job.job_name, SessionEnsured(self.current(job)))
         self.detach_former(job.job_name)
 
-    def detach_former(self, name: str, processed: Collection[SessionRecord] = ()) -> None:
+    def current(self, job: Job) -> SessionRecord:
+        """The session through which a running job reads: not the last one if a later change was reverted."""
+        record, owner = self.context.record(job.job_name), self.context.store.identity
+        return session_for(job, record, owner, self.context.operation.revision)[0]
+
+    def detach_former(self, name: str) -> None:
         """Delete the sessions that a job had before its current one.
 
-        One with messages stays, unless a copy has ``processed`` all that was meant for it, or the user has
-        allowed to give them up.
+        One with messages stays, unless it is noted as to be deleted, or the user has allowed to give them up.
         """
         record = self.context.record(name)
         former = self.abandoner.abandon_sessions(record, record.sessions[:-1])
-        released = tuple(each for each in former if not self._stays(name, each, processed))
+        released = tuple(each for each in former if not self._stays(name, each))
         for session in released:
             self._retire(name, session, report=not _same_source(session, record.sessions[-1]))
         if released:
             self.context.note(name, SessionsDetached(released))
 
-    def _stays(self, name: str, session: SessionRecord, processed: Collection[SessionRecord]) -> bool:
-        if self.context.operation.request.give_up or session in processed:
+    def _stays(self, name: str, session: SessionRecord) -> bool:
+        if self.context.operation.request.give_up or not session.start:
             return False
         if _same_source(session, self.context.record(name).sessions[-1]):
             return False  # the job reads again: what waits here is in the current session too

@@ -13,7 +13,7 @@ from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.draining import SourceSwitch
 from speck.apply.foreign import ForeignJobs
-from speck.apply.job_events import Confirmed, FormRestored
+from speck.apply.job_events import Confirmed, FormRestored, SessionEnsured
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
@@ -133,7 +133,7 @@ class Steps:
             case Start():
                 self._start(action)
                 if name not in self.awaited:
-                    self._retire_former(name)
+                    self._retire_former(action.job)
             case Update() | Move():
                 self._replace(action)
             case Stop():
@@ -230,7 +230,7 @@ class Steps:
         fault = self._startup_fault(action.job)
         if fault is not None:
             self._undo(action, BinderError(fault, address=action.job.spe_address))
-        self._retire_former(name)
+        self._retire_former(action.job)
         done = ActionState.KEPT if isinstance(action, Keep) else ActionState.DONE
         self.context.operation.finish(name, done)
 
@@ -275,11 +275,16 @@ class Steps:
         self.context.note(previous.job_name, Confirmed())
         raise BinderError(f"{error}; the previous version was restored and runs") from error
 
-    def _retire_former(self, name: str) -> None:
-        """Delete the former sessions and the garbage states; there is no way back any more."""
-        self.sessions.detach_former(name, self.source_switch.processed)
+    def _retire_former(self, job: Job) -> None:
+        """Delete the former sessions and the garbage states; there is no way back any more.
+
+        That is noted first: should a broker not answer now, they are deleted later, and the job stays.
+        """
+        name, current = job.job_name, self.sessions.current(job)
+        released = self.source_switch.released(name, current, self._former_form(job))
+        self.context.note(name, SessionEnsured(current), Confirmed(released))
+        self.sessions.detach_former(name)
         self.attempts.discard_garbage(name)
-        self.context.note(name, Confirmed())
 
     # --- prune
 
@@ -306,3 +311,9 @@ def former_form(
     if previous is None or previous == job or previous.source_broker in left_behind:
         return None
     return previous, number
+
+
+def is_unfinished(store: Store, record: JobRecord, job: Job, left_behind: Collection[str]) -> bool:
+    """True if a job that runs in its desired form is still on trial, or has a session to be deleted."""
+    released = any(not each.start for each in record.sessions)
+    return released or former_form(store, record, job, left_behind) is not None

@@ -20,6 +20,7 @@ from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
 from speck.apply.stamps import stamp_notes
+from speck.apply.steps import is_unfinished
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
@@ -75,12 +76,14 @@ class Reconciler:
     _probes: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("probe"), init=False)
     _ends: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("orphan"), init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
+    _cleanups: Backoff = field(init=False)  # apart: a job that dies is started again without their delay
     _rounds: int = field(default=0, init=False)
     _period: float = field(default=0.0, init=False)
     loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
+        self._cleanups = Backoff(self.backoff.wait)
         self.loop = Loop("reconciler", "a reconcile round", self._timed_round)
         self.orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
         self.operations.on_end.append(self._record_end)
@@ -188,6 +191,7 @@ class Reconciler:
             for name in set(entries) - known:
                 del entries[name]
         self.backoff.retain(known)
+        self._cleanups.retain(known)
 
     def _reconcile(
         self,
@@ -203,17 +207,48 @@ class Reconciler:
         self._report(snapshot, statuses, drifted)
         self.orphans.note(snapshot, drifted)
         refused = self._handle_orphans(snapshot, drifted, generation)
-        if not drifted and not head.deleting:
+        unfinished = self._unfinished(snapshot, plan, statuses, drifted)
+        if not drifted and not unfinished and not head.deleting:
             self._end_allowances(head, generation)
             return
         gated = self._gate(snapshot, plan, observation, drifted)
         self._note_waits({name: refused.get(name) or gated.waits.get(name, "") for name in drifted})
-        if (gated.due or (head.deleting and not snapshot.records)) and self.operations.may_heal():
+        now = self.steady()
+        cleanups = [each for each in unfinished if (self._cleanups.next_try(each.job.job_name) or now) <= now]
+        due = (*gated.due, *cleanups)
+        if (due or (head.deleting and not snapshot.records)) and self.operations.may_heal():
             # Before anything is asked: should this coordinator die of it, the next one waits for its time.
-            self.backoff.record_attempt([each.job.job_name for each in gated.due], self.steady())
-            due = replace(plan, actions=gated.due, consequences=stamp_notes(plan, {}))
+            self.backoff.record_attempt([each.job.job_name for each in gated.due], now)
+            self._cleanups.record_attempt([each.job.job_name for each in cleanups], now)
+            healing = replace(plan, actions=due, consequences=stamp_notes(plan, {}))
+            why = "it drifted" if gated.due or not cleanups else "its last change is unfinished"
             with suppress(Busy):  # a user was faster
-                self.operations.begin(_healing(snapshot, due, generation))
+                self.operations.begin(_healing(snapshot, healing, generation, why))
+
+    def _unfinished(
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        statuses: Mapping[str, JobStatus],
+        drifted: Mapping[str, Drifted],
+    ) -> list[Keep]:
+        """The jobs that run as desired, and of which the last change has left something to be done."""
+        store, left_behind = self.deployments.store, snapshot.head.left_behind
+        running = [
+            each
+            for each in plan.actions
+            if isinstance(each, Keep)
+            and each.job.job_name not in drifted
+            and (status := statuses.get(each.job.job_name)) is not None
+            and status.state is JobState.RUNNING
+        ]
+        found = [
+            each
+            for each in running
+            if is_unfinished(store, snapshot.records[each.job.job_name], each.job, left_behind)
+        ]
+        self._cleanups.forget(snapshot.records.keys() - {each.job.job_name for each in found})
+        return found
 
     def _end_allowances(self, head: Head, generation: int) -> None:
         """Forget what a user allowed for a change that is carried out: a later one must allow it anew."""
@@ -357,13 +392,13 @@ class Reconciler:
         return {name: fault for name, fault in faults.items() if fault}
 
 
-def _healing(snapshot: Snapshot, plan: Plan, generation: int) -> PlannedChange:
+def _healing(snapshot: Snapshot, plan: Plan, generation: int, why: str) -> PlannedChange:
     """A plan that heals, with what the user allowed for the last change."""
     head = snapshot.head
     request = Request(
         kind=OperationKind.HEAL,
         author="speck",
-        message="it drifted",
+        message=why,
         leave_behind=head.left_behind,
         give_up=head.give_up,
     )

@@ -206,7 +206,7 @@ class Deployments:
     def _former(self, record: JobRecord, desired: Mapping[str, Job]) -> Job | None:
         """The last form of a job that nothing runs: the one that read through a session which it leaves."""
         job = desired.get(record.name)
-        sources = {Endpoint(each.broker, each.topic) for each in record.sessions}
+        sources = {Endpoint(each.broker, each.topic) for each in record.sessions if each.start}
         if job is None or not (former := sources - {source_of(job)}):
             return job
         found = self.history.last_reader(record.composition, record.name, former)

@@ -94,6 +94,18 @@ def test_a_form_that_has_not_come_up_is_no_way_back() -> None:
     assert transition(STOPPING, AttemptStopped(FIRST, 1, reversible=False)).record.rollback_revision == 0
 
 
+def test_a_form_that_has_come_up_notes_the_sessions_that_it_leaves_for_good() -> None:
+    third = replace(SESSION, name="speck-a-3", topic="elsewhere")
+    rewired = after(SessionEnsured(OTHER), SessionIntended(third), SessionEnsured(SESSION), job=RUNNING)
+    record = transition(rewired, Confirmed((OTHER, third))).record
+    gone = tuple(replace(each, start="") for each in (OTHER, third))
+    assert record.sessions == (*gone, SESSION)
+    assert record.unmade_sessions == (gone[1],)
+    assert transition(rewired, Confirmed()).record == rewired.record
+    detached = transition(JobLifecycle(record), SessionsDetached(gone)).record
+    assert (detached.sessions, detached.unmade_sessions) == ((SESSION,), ())
+
+
 def test_a_stop_without_a_state_keeps_the_one_before() -> None:
     job = JobLifecycle(replace(STOPPING.record, state=state("s0")), STOPPING.attempts)
     stopped = transition(job, AttemptStopped(FIRST, 1, restart_lineage=("1", "f")))

@@ -184,6 +184,30 @@ def test_a_job_that_waits_after_a_crash_holds_up_the_reader_of_its_former_topic(
     assert [each.job.source_topic for each in world.running("b")] == ["x1"]
 
 
+def test_a_session_that_was_drained_before_a_crash_is_deleted_whatever_waits_there_since(
+    begin: Begin, world: World
+) -> None:
+    a, b = chain("a", "b")
+    coordinator = begin()
+    carry_out(coordinator, composition(a, b))
+    before = coordinator.store.job("b")
+    assert before is not None
+    (drained,) = before.sessions
+    world.fail("delete_session", Unreachable("killed", address=BROKER), name=drained.name)
+    operation = carry_out(
+        coordinator, composition(replace(a, sink_topic="x1"), replace(b, source_topic="x1"))
+    )
+    record = coordinator.store.job("b")
+    assert record is not None
+    with coordinator.store.transaction() as transaction:  # as if it had been killed when its copy came up
+        transaction.put_operation(operation.id, operation.to_dict() | {"state": "running"})
+        sessions = (drained, *record.sessions[1:])
+        transaction.put_job(replace(record, rollback_revision=1, sessions=sessions))
+    world.broker(BROKER).backlog[drained.name] = 7  # from a writer outside of the composition
+    assert resumed(begin()).state == "succeeded"
+    assert sorted(world.broker(BROKER).sessions.values()) == ["t0", "x1"]
+
+
 def test_request_that_an_engine_gets_to_late_starts_nothing_twice(begin: Begin, world: World) -> None:
     attempt = die_in_submit(begin(), world)
     assert resumed(begin()).state == "succeeded"

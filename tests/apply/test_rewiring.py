@@ -474,6 +474,26 @@ def test_session_that_was_noted_and_not_made_is_made_by_the_next_apply(begin: Be
     assert order(world, *desired) == desired
 
 
+def test_a_job_on_trial_whose_next_change_is_taken_back_keeps_the_session_it_reads(
+    begin: Begin, world: World
+) -> None:
+    coordinator = begin(drain=0.2)
+    carry_out(coordinator, composition(A, B))
+    faster = replace(B, trigger="1 second")
+    carry_out(coordinator, composition(A, faster))
+    record = coordinator.store.job("b")
+    assert record is not None
+    with coordinator.store.transaction() as transaction:  # as if its start had not been observed to its end
+        transaction.put_job(replace(record, rollback_revision=1))
+    world.broker(BROKER).backlog[named("b")] = 7
+    waiting = carry_out(coordinator, composition(A_ELSEWHERE, replace(faster, source_topic="x1")))
+    assert states(waiting) == {"a": "done", "b": "waiting"}
+    world.broker(BROKER).backlog.clear()
+    back = carry_out(coordinator, composition(A, faster))
+    assert states(back) == {"a": "done", "b": "kept"}
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b"): "t1"}
+
+
 @pytest.mark.parametrize("by", ["put back", "not drained"])
 def test_a_change_that_is_taken_back_keeps_what_was_sent_for_it(begin: Begin, world: World, by: str) -> None:
     coordinator = begin(drain=0.2, startup=0.2)

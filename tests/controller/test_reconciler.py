@@ -15,12 +15,13 @@ from speck.controller.reconciler import NEVER
 from speck.coordinator import build
 from speck.core.runtime import Drift, JobState
 from speck.core.settings import Settings
-from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError
+from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError, Unreachable
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, code_hash, composition, make_job
 from testbed.benches.reconciler import WAITS, Bench, copy_of
+from testbed.benches.sessions import named
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 
@@ -271,6 +272,32 @@ def test_a_broker_out_of_reach_is_waited_for(bench: Bench, world: World) -> None
     world.up(FAR)
     bench.round()
     assert sorted(world.where()) == ["a", "far"]
+
+
+def test_a_session_that_a_change_could_not_delete_is_deleted_later(bench: Bench, world: World) -> None:
+    bench.apply(A, B)
+    world.fail("delete_session", Unreachable("cut off", address=BROKER), name=named("b"), times=2)
+    rewired = bench.apply(replace(A, sink_topic="x1"), replace(B, source_topic="x1"))
+    assert (rewired.state, rewired.actions["b"].state) == ("waiting", "waiting")
+    world.broker(BROKER).backlog[named("b")] = 7  # from a writer outside of the composition
+    bench.round(3)
+    assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
+    assert (bench.heals(), bench.reported()) == (2, [])
+    world.crash("b")
+    world.fail("submit", Rejected("no room", address=ENGINE), name="b")
+    bench.round(3)
+    assert [each.job.source_topic for each in world.running("b")] == ["x1"]
+
+
+def test_a_job_that_waits_to_be_confirmed_is_confirmed_by_the_loop(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    bench.apply(replace(A, trigger="1 second"))
+    record = bench.store.job("a")
+    assert record is not None
+    with bench.store.transaction() as transaction:  # as if its engine had not responded when it was observed
+        transaction.put_job(replace(record, rollback_revision=1))
+    bench.round(3)
+    assert (bench.store.job("a"), bench.heals()) == (record, 1)
 
 
 def test_a_deletion_is_carried_to_its_end(bench: Bench, world: World) -> None:

@@ -101,7 +101,8 @@ def _runs(snapshot: Snapshot, name: str, statuses: Mapping[str, JobStatus]) -> b
 
 def _sessions(snapshot: Snapshot, action: Action, rewiring: Rewiring) -> Iterator[SessionRecord]:
     for session in snapshot.records[action.job.job_name].sessions:
-        if isinstance(action, Stop) or _source(session) == source_of(rewiring.former):
+        leaves = isinstance(action, Stop) or _source(session) == source_of(rewiring.former)
+        if leaves and session.start:
             yield session
 
 
