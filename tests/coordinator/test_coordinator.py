@@ -10,6 +10,7 @@ import pytest
 
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services, build
+from speck.coordinator.planning import planner
 from speck.core.job import Composition
 from speck.core.placement import Expects
 from speck.core.settings import Settings
@@ -437,6 +438,27 @@ def test_single_jobs_join_and_leave_a_composition(
     assert sorted(world.where()) == ["b"]
     with pytest.raises(NotFound, match="there is no job 'a'"):
         queries.job("a")
+
+
+def test_single_jobs_form_no_cycle(coordinator: Coordinator, world: World) -> None:
+    operation, _ = user.apply_job(coordinator, make_job("p", "t0", "t1"), "jobs")
+    assert operation.wait(30)
+    with pytest.raises(InvalidInput, match="the jobs form a cycle through their topics: p -> q -> p"):
+        user.apply_job(coordinator, make_job("q", "t1", "t0"), "jobs")
+    assert sorted(world.where()) == ["p"]
+
+
+def test_a_cycle_of_an_earlier_version_may_stay_and_be_reduced(
+    coordinator: Coordinator, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, back = make_job("p", "t0", "t1"), make_job("q", "t1", "t0")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(planner, "refused_cycles", lambda *_: [])
+        carry_out(coordinator, composition(there, back))
+    carry_out(coordinator, composition(there, back, make_job("k", "t5", "t6")))
+    assert sorted(world.where()) == ["k", "p", "q"]
+    assert user.delete_job(coordinator, "q").wait(30)
+    assert sorted(world.where()) == ["k", "p"]
 
 
 def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None:

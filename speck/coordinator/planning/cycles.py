@@ -1,4 +1,4 @@
-"""Cycles of jobs through several compositions, which one composition alone does not show.
+"""Cycles of jobs, within a composition and through several.
 
 Within a composition a cycle is refused.  One through several works until its sessions fill: then each job
 waits for room in the session of the next, and acknowledges nothing meanwhile.
@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from speck.core.graph import Graph
+from speck.core.graph import Graph, cycle_fault
 from speck.core.job import Job
 from speck.core.plan import Keep, Plan, Stop
+from speck.errors import Fault
 
 _MOST = 10  # cycles that are named at a time
+
+
+def refused_cycles(desired: Iterable[Job], former: Iterable[Job]) -> list[Fault]:
+    """A fault for each cycle within a composition that its former revision did not have."""
+    found = list(Graph.of(desired).cycles(_MOST))
+    known = {name for names in Graph.of(former).cycles(_MOST) for name in names} if found else set()
+    return [cycle_fault(names) for names in found if not known.issuperset(names)]
 
 
 def shared_cycles(compositions: Mapping[str, Iterable[Job]]) -> Iterator[tuple[list[str], str]]:

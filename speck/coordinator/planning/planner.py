@@ -15,7 +15,7 @@ from speck.binder.pool import BinderPool
 from speck.coordinator.placing.placer import place_notes
 from speck.coordinator.planning.admission import desired_elsewhere, refuse_claimed, refuse_unplaced
 from speck.coordinator.planning.code_changes import CodeChanges
-from speck.coordinator.planning.cycles import cycle_notes
+from speck.coordinator.planning.cycles import cycle_notes, refused_cycles
 from speck.coordinator.planning.message_sizes import size_notes, written
 from speck.coordinator.planning.partitions import Partitions
 from speck.coordinator.planning.query_edits import query_notes, refused_queries, refused_recuts
@@ -82,6 +82,7 @@ class Planner:
         stored = snapshot.stored()
         faults = stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored)
         faults += self._refused_queries(composition, stored) + refused_starts(composition.jobs, stored)
+        faults += refused_cycles(composition.jobs.values(), self.deployments.desired(head).values())
         faults += Partitions(self.pool, left_behind).faults(composition.jobs.values())
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
