@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from speck.agent.attempt_files import AttemptFiles, replace_file
+from speck.agent.attempt_files import AttemptFiles
 from speck.agent.site_file import read_site_file
+from speck.core.durable_files import replace_file
 
 _STATE = "state.json"
 

@@ -14,6 +14,7 @@ from speck.coordinator.planning import planner
 from speck.core.job import Composition
 from speck.core.placement import Expects
 from speck.core.settings import Settings
+from speck.core.split import Place, Split, expand
 from speck.errors import Busy, InvalidInput, NotFound, OutcomeUnknown, Rejected, StaleRevision
 from speck.store import Store
 from testbed.benches import user
@@ -459,6 +460,17 @@ def test_a_cycle_of_an_earlier_version_may_stay_and_be_reduced(
     assert sorted(world.where()) == ["k", "p", "q"]
     assert user.delete_job(coordinator, "q").wait(30)
     assert sorted(world.where()) == ["k", "p"]
+
+
+def test_a_part_of_a_split_is_not_deleted_by_itself(coordinator: Coordinator, world: World) -> None:
+    places = Place(spe_address="sc://e1:1"), Place(spe_address="sc://e2:1")
+    split = Split(combiners=places, partitioner="shuffle", window_us=60_000_000, slide_us=60_000_000)
+    carry_out(coordinator, composition(*expand(make_job("hot"), split), A))
+    with pytest.raises(InvalidInput, match=r"'hot.combiner-1': is one of the jobs of the key_split of 'hot'"):
+        user.delete_job(coordinator, "hot.combiner-1")
+    assert len(world.where()) == 5
+    carry_out(coordinator, composition(A))
+    assert sorted(world.where()) == ["a"]
 
 
 def test_actions_on_one_engine_are_bounded(tmp_path: Path, world: World) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from speck.core.graph import Endpoint, Graph
-from speck.core.job import Composition, Job
+from speck.core.job import Composition, Job, is_query_part, query_name
 from speck.core.plan import Keep, Plan
 from speck.core.quotas import refuse_composition, refuse_jobs
 from speck.core.schedule import growing_splits
 from speck.core.settings import Quotas
+from speck.core.split import Role, part_of
 from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import client_id_conflicts
 from speck.schema.fault_report import listed
@@ -32,6 +33,27 @@ def refuse_unplaced(composition: Composition) -> None:
     ]
     if faults:
         raise InvalidInput(faults, f"composition {composition.name!r}")
+
+
+def refuse_part(job: Job | None) -> None:
+    """Raise :class:`InvalidInput` when a job that is to be deleted by itself is a part of several jobs.
+
+    The others would continue to write to it.
+    """
+    if job is None:
+        return
+    part = part_of(job)
+    if part is not None and part.role is not Role.WHOLE:
+        whole = f"key_split of {part.of!r}"
+    elif is_query_part(job):
+        whole = f"query {query_name(job)!r}"
+    else:
+        return
+    message = (
+        f"is one of the jobs of the {whole}, whose others would continue to write to it or wait for it "
+        "(expected an apply of the composition without the whole of it)"
+    )
+    raise InvalidInput([Fault(message, job=job.job_name)], "job")
 
 
 def refuse_claimed(store: Store, quotas: Quotas, composition: Composition) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from speck.coordinator.placing.cuts import recut
 from speck.coordinator.placing.placer import Placer
+from speck.coordinator.planning.admission import refuse_part
 from speck.core.change import (
     Adopt,
     Apply,
@@ -61,6 +62,7 @@ class Resolver:
             case ApplyJob(job):
                 return _as_it_runs(replace(last, jobs={**last.jobs, job.job_name: job})), request
             case DeleteJob(name):
+                refuse_part(last.jobs.get(name))
                 others = {key: job for key, job in last.jobs.items() if key != name}
                 return _as_it_runs(replace(last, jobs=others)), request
             case Place(jobs=jobs, site=site):
