@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
+from speck.apply.job_events import Confirmed
+from speck.apply.leaving import endpoint, left_sessions
 from speck.apply.sessions import Sessions
 from speck.binder import BrokerBinder, Capability, EngineBinder
-from speck.core.graph import Endpoint, source_of
+from speck.core.graph import source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
-from speck.core.plan import Action, Move, Stop, Update
+from speck.core.plan import Action
 from speck.core.runtime import Handle, JobState
 from speck.core.waiting import exact_text, waiting_text
 from speck.errors import BinderError, DrainTimeout, OutcomeUnknown, Rejected, Unreachable
@@ -83,7 +85,7 @@ class SourceSwitch:
         left = None if former is None else source_of(former[0])
         others = (each for each in self._sessions(name) if each != current)
         return tuple(
-            each for each in others if self._allowed or each in self.processed or _source(each) == left
+            each for each in others if self._allowed or each in self.processed or endpoint(each) == left
         )
 
     # --- copies
@@ -127,14 +129,16 @@ class SourceSwitch:
             raise self._refusal(
                 name, undrained, still, "it was restarted in its old form to process them, and failed"
             )
+        # It has come up: should the next form not start, this one is the way back.
+        self.context.note(name, Confirmed(self.released(name, session, None)))
 
     def _last_reader(self, name: str, session: SessionRecord) -> tuple[int, Job] | None:
         for record in self.context.store.attempts(name):
             form = self.context.form(record)
-            if source_of(form) == _source(session):
+            if source_of(form) == endpoint(session):
                 return record.revision, form
         history = History(self.context.store)
-        return history.last_reader(self.context.operation.composition, name, [_source(session)])
+        return history.last_reader(self.context.operation.composition, name, [endpoint(session)])
 
     # --- sessions
 
@@ -143,8 +147,9 @@ class SourceSwitch:
 
     def _unprocessed(self, action: Action) -> Iterator[tuple[SessionRecord, int]]:
         """The sessions with messages that an action leaves and no copy reads, and how many wait."""
-        sessions = [each for each in self._sessions(action.job.job_name) if _is_left(each, action)]
-        yield from self._unread(action.job.job_name, sessions)
+        name, history = action.job.job_name, History(self.context.store)
+        composition = self.context.operation.composition
+        yield from self._unread(name, left_sessions(history, composition, action, self._sessions(name)))
 
     def _unread(self, name: str, sessions: list[SessionRecord]) -> Iterator[tuple[SessionRecord, int]]:
         for session in sessions:
@@ -171,22 +176,6 @@ class SourceSwitch:
 
 def _is_read_by(session: SessionRecord, copy: Copy) -> bool:
     return (session.broker, session.name) == (copy.job.source_broker, copy.session)
-
-
-def _source(session: SessionRecord) -> Endpoint:
-    return Endpoint(session.broker, session.topic)
-
-
-def _is_left(session: SessionRecord, action: Action) -> bool:
-    """True if an action leaves a session that a copy has read, or may have."""
-    if not session.start:  # its messages were processed, or given up
-        return False
-    if isinstance(action, Stop):
-        return True
-    leaves = _source(session) != source_of(action.job)
-    if isinstance(action, Update | Move):
-        return leaves and _source(session) == source_of(action.previous)
-    return leaves
 
 
 def _keeps_source(action: Action) -> bool:

@@ -60,6 +60,7 @@ from speck.apply.context import OperationContext
 from speck.apply.draining import SourceSwitch
 from speck.apply.foreign import ForeignJobs
 from speck.apply.job_events import ActionFailed
+from speck.apply.leaving import left_sources
 from speck.apply.operation import Operation
 from speck.apply.planned import PlannedChange
 from speck.apply.sessions import Sessions
@@ -78,6 +79,7 @@ from speck.core.waves import Wave
 from speck.errors import SpeckError, StoreError
 from speck.logs import about, carried
 from speck.store import Store
+from speck.store.history import History
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +97,7 @@ def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
     actions = {each.job.job_name: each for each in plan.actions}
     records = store.jobs(planned.composition)  # not one by one: they are many
     found = [(record, actions[record.name]) for record in records if record.name in actions]
+    left = left_sources(History(store), plan, {record.name: record for record in records})
     return schedule(
         plan,
         delete_all=not planned.desired,
@@ -111,6 +114,7 @@ def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
         },
         prunable={record.name for record, _ in found if len(record.sessions) > 1 or record.garbage_states},
         waves=[each.jobs for each in planned.waves],
+        left=left,
     )
 
 

@@ -195,7 +195,7 @@ class Steps:
         except BinderError as error:
             if former is None:
                 raise
-            self._roll_back(action.previous, former, error)
+            self._roll_back(self.context.jobs_of(former)[name], former, error)
 
     def _stop(self, action: Stop) -> None:
         name = action.job.job_name
@@ -220,7 +220,7 @@ class Steps:
         except BinderError as error:
             if former is None:
                 raise
-            self._roll_back(action.job, former, error)
+            self._roll_back(self.context.jobs_of(former)[name], former, error)
 
     # --- await running, roll back
 
@@ -254,7 +254,7 @@ class Steps:
         before = self._former_form(action.job)
         if isinstance(action, Update | Move):
             former = self._former[name]
-            before = None if former is None else (action.previous, former)
+            before = None if former is None else (self.context.jobs_of(former)[name], former)
         if before is None:
             raise error
         # A form that began without a state leaves none to the one before it, which continues with its own.

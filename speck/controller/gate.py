@@ -6,9 +6,11 @@ while a job that waits itself blocks it (:func:`~speck.core.schedule.blocked`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 
+from speck.core.graph import Endpoint
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
 from speck.core.schedule import blocked, schedule
 from speck.store.deployments import EngineKey
@@ -46,13 +48,14 @@ def gate_actions(
     left_behind: Set[str] = frozenset(),
     *,
     delete_all: bool = False,
+    left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
 ) -> GatedPlan:
     """Divide a plan's actions.
 
     ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once;
     ``delayed`` the reasons of jobs that wait by themselves; ``silent`` the engines and brokers that do
     not answer, by address, with their reasons; ``left_behind`` the addresses of which no answer is needed,
-    for jobs that leave them; ``delete_all`` is true if the whole composition goes.
+    for jobs that leave them; ``delete_all`` and ``left`` are as in :func:`~speck.core.schedule.schedule`.
     """
     actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
     waits = {name: delayed[name] for name in actions if name in delayed}
@@ -62,12 +65,17 @@ def gate_actions(
         reasons = [f"waits for {address}: {silent[address]}" for address in sorted(addresses & silent.keys())]
         if reasons and name not in waits:
             waits[name] = reasons[0]
-    waits = with_blocked(plan, waits, begun, delete_all=delete_all)
+    waits = with_blocked(plan, waits, begun, delete_all=delete_all, left=left)
     return GatedPlan(tuple(action for name, action in actions.items() if name not in waits), waits)
 
 
 def with_blocked(
-    plan: Plan, waits: Mapping[str, str], begun: Set[str], *, delete_all: bool = False
+    plan: Plan,
+    waits: Mapping[str, str],
+    begun: Set[str],
+    *,
+    delete_all: bool = False,
+    left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
 ) -> dict[str, str]:
     """The jobs that wait by themselves, and all jobs of a plan that these block, with their reasons.
 
@@ -77,7 +85,7 @@ def with_blocked(
         return {}
     acting = (each for each in plan.actions if not isinstance(each, Keep))
     prepared = {each.job.job_name for each in acting if not _changes_source(each)} & begun
-    return blocked(schedule(plan, delete_all=delete_all), waits, prepared)
+    return blocked(schedule(plan, delete_all=delete_all, left=left), waits, prepared)
 
 
 def _stays_at(action: Action) -> set[str]:

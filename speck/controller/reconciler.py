@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.apply.copies import AbandonedCopies, EngineCopy, copies_by_job
+from speck.apply.leaving import left_sources
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
@@ -332,8 +333,13 @@ class Reconciler:
             asked = {key for name in named.keys() - delayed.keys() for key in engines[name]}
             asked = {key for key in asked if key[1] not in left_behind}
             silent = {**silent, **self._probe(asked, candidates, observation)}
-        delete_all = not snapshot.desired
-        return gate_actions(plan, engines, begun, delayed, silent, left_behind, delete_all=delete_all)
+        delete_all, left = (
+            not snapshot.desired,
+            left_sources(self.deployments.history, plan, snapshot.records),
+        )
+        return gate_actions(
+            plan, engines, begun, delayed, silent, left_behind, delete_all=delete_all, left=left
+        )
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:
         """The reasons of jobs that wait by themselves, by job name."""

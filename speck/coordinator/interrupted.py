@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from speck.apply.leaving import left_sources
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
@@ -73,7 +74,8 @@ class InterruptedOperations:
             filter(self._is_early, acting), "was interrupted and waits for its next attempt"
         )
         begun = snapshot.begun(self.store.first_attempt)
-        return with_blocked(plan, early, begun, delete_all=not snapshot.desired)
+        left = left_sources(self.deployments.history, plan, snapshot.records)
+        return with_blocked(plan, early, begun, delete_all=not snapshot.desired, left=left)
 
     def _is_early(self, job: str) -> bool:
         now = self.steady()

@@ -23,13 +23,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import Any
 
 from speck.core.graph import Endpoint, Graph, outputs_of, sinks_of, source_of
 from speck.core.job import CODE, Job, is_query_part, query_name
 from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.core.split import Role, part_name, part_of
+from speck.core.topic import matches
 
 
 class StepKind(StrEnum):
@@ -79,6 +81,7 @@ def schedule(
     on_trial: Collection[str] = frozenset(),
     prunable: Collection[str] = frozenset(),
     waves: Sequence[Collection[str]] = (),
+    left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
 ) -> tuple[Step, ...]:
     """The steps of a plan, each after those that it needs; a kept job has none unless named here.
 
@@ -87,12 +90,13 @@ def schedule(
     their broker.  ``on_trial`` are the jobs whose former form can be started again until the present one has
     come up, ``prunable`` those with sessions or states of earlier changes.  ``waves`` are all jobs, in the
     order of a roll-out: between two waves, the jobs of the former one settle.  No running job of a later wave
-    is touched before; sessions are made beforehand.
+    is touched before; sessions are made beforehand.  ``left`` are the sources of sessions that jobs leave,
+    by name, besides those that their former forms read.
 
     Linear in the jobs of the plan, and in the pairs of a changed writer and a changed reader of its output.
     """
     actions = _changing(plan)
-    drained = _drained(actions, waves, delete_all=delete_all)
+    drained = _drained(actions, waves, left, delete_all=delete_all)
     replaced = replacements(actions)
     grown = {each.partitioner: each.combiners for each in growing_splits(actions)}
     heirs: dict[str, list[str]] = defaultdict(list)
@@ -150,10 +154,15 @@ def _brokers(action: Action, left_behind: Collection[str], reached: Collection[s
 
 
 def _drained(
-    actions: Mapping[str, Action], waves: Sequence[Collection[str]], *, delete_all: bool
+    actions: Mapping[str, Action],
+    waves: Sequence[Collection[str]],
+    left: Mapping[str, Collection[Endpoint]],
+    *,
+    delete_all: bool,
 ) -> dict[str, frozenset[str]]:
     """The jobs that drain their source, by name, and the writers that are changed before."""
-    found = {name: each.writers for name, each in rewirings(actions, delete_all=delete_all).items()}
+    leaving = rewirings(actions, delete_all=delete_all, left=left)
+    found = {name: each.writers for name, each in leaving.items()}
     for name, writers in _class_changes(actions, waves).items():
         found[name] = found.get(name, frozenset()) | writers
     return found
@@ -294,16 +303,21 @@ class Rewiring:
     writers: frozenset[str]
 
 
-def rewirings(actions: Mapping[str, Action], *, delete_all: bool = False) -> dict[str, Rewiring]:
+def rewirings(
+    actions: Mapping[str, Action],
+    *,
+    delete_all: bool = False,
+    left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
+) -> dict[str, Rewiring]:
     """The jobs of a plan, by name, whose session must be drained before they leave it.
 
     These are the jobs that stop, or whose source changes.  There are none if the whole composition is deleted
-    (``delete_all``), since no job remains that could use the results.
+    (``delete_all``), since no job remains that could use the results.  ``left`` is as in :func:`schedule`.
     """
     if delete_all:
         return {}
     former = {name: found for name, action in actions.items() if (found := _former(action)) is not None}
-    writers = _writers(former, actions)
+    writers = _writers(former, actions, left)
     return {
         name: Rewiring(job, writers[name])
         for name, job in former.items()
@@ -322,18 +336,40 @@ def _former(action: Action) -> Job | None:
     return None
 
 
-def _writers(former: Mapping[str, Job], actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
-    """For each job in its present form, the writers that leave the topic which it reads."""
-    left = {name: _left(job, actions[name]) for name, job in former.items()}
-    graph = Graph.of(former.values(), lambda job: left[job.job_name])
+def _writers(
+    former: Mapping[str, Job], actions: Mapping[str, Action], left: Mapping[str, Collection[Endpoint]]
+) -> dict[str, frozenset[str]]:
+    """For each job in its present form, the writers that leave its source, or another one that it leaves."""
+    gone = {name: _gone(job, actions[name]) for name, job in former.items()}
+    graph = Graph.of(former.values(), lambda job: gone[job.job_name])
     if graph.cycle():  # parked messages may be repaired, and written back to where they came from
-        graph = Graph.of(former.values(), lambda job: left[job.job_name].intersection(sinks_of(job)))
+        graph = Graph.of(former.values(), lambda job: gone[job.job_name].intersection(sinks_of(job)))
     if graph.cycle():  # the running jobs may be of several incomplete revisions: there is no order
         return dict.fromkeys(former, frozenset())
-    return {name: frozenset(graph.writers_of(job)) for name, job in former.items()}
+    found = {name: frozenset(graph.writers_of(job)) for name, job in former.items()}
+    if not left:
+        return found
+    more = {name: each.union(_at(graph, left.get(name, ()))) - {name} for name, each in found.items()}
+    return found if _has_cycle(more) else more
 
 
-def _left(former: Job, action: Action) -> frozenset[Endpoint]:
+def _at(graph: Graph, sources: Iterable[Endpoint]) -> Iterator[str]:
+    """The jobs that write to some sources, which need not be read in the graph."""
+    for source in sources:
+        for written, names in graph.writers.items():
+            if written.broker == source.broker and matches(source.topic, written.topic):
+                yield from names
+
+
+def _has_cycle(needs: Mapping[str, Iterable[str]]) -> bool:
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError:
+        return True
+    return False
+
+
+def _gone(former: Job, action: Action) -> frozenset[Endpoint]:
     """The endpoints that a job writes to no more after an action."""
     kept = () if isinstance(action, Stop) else outputs_of(action.job)
     return frozenset(outputs_of(former)).difference(kept)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 
 from speck.core.graph import Endpoint, source_of
 from speck.core.job import Composition, Job
@@ -207,9 +208,11 @@ class Deployments:
         """The last form of a job that nothing runs: the one that read through a session which it leaves."""
         job = desired.get(record.name)
         sources = {Endpoint(each.broker, each.topic) for each in record.sessions if each.start}
-        if job is None or not (former := sources - {source_of(job)}):
+        if job is None or not (others := sources - {source_of(job)}):
             return job
-        found = self.history.last_reader(record.composition, record.name, former)
+        is_reverted = partial(self.history.is_reverted, record.composition, record.name)
+        former = {each for each in others if not is_reverted(each)}
+        found = self.history.last_reader(record.composition, record.name, former) if former else None
         return found[1] if found else job
 
 

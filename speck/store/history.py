@@ -109,6 +109,27 @@ class History:
                 return number, found
         return None
 
+    def is_reverted(self, name: str, job: str, source: Endpoint, running: Endpoint | None = None) -> bool:
+        """True if the change by which a job was to read from a source was reverted.
+
+        After the last revision in which it does, it reads where it did before that one, or where the copy
+        reads that is ``running``.
+        """
+        later: set[Endpoint] = set()
+        found = False
+        for number in reversed(self.store.revision_numbers(name)):
+            form = self.store.revision_once(name, number).jobs.get(job)
+            read = None if form is None else source_of(form)
+            if read == source:
+                found = True
+                if not later or running in later:
+                    return bool(later)
+            elif found and read in later:
+                return True
+            elif not found and read is not None:
+                later.add(read)
+        return False
+
     def revision(self, name: str, number: int) -> dict[str, Any]:
         """One revision with its jobs in full, and its options of placement where it has any."""
         revision = self.store.revision_once(name, number)

@@ -182,6 +182,56 @@ def test_job_that_does_not_drain_in_time_goes_on_and_loses_nothing(begin: Begin,
     assert world.broker(BROKER).sessions == {named("a"): "t0", named("b", 2): "x1"}
 
 
+def test_job_that_is_edited_on_while_it_drains_processes_what_was_sent_for_each_edit(
+    begin: Begin, world: World
+) -> None:
+    coordinator = begin(drain=0.3)
+    broker = world.broker(BROKER)
+    carry_out(coordinator, composition(A, B))
+    broker.backlog[named("b")] = 7
+    assert carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE)).state == "waiting"
+    broker.backlog = {named("b", 2): 3}
+    edited = composition(replace(A, sink_topic="x2"), replace(B, source_topic="x2"))
+    (session,) = user.plan(coordinator, edited).leaves
+    assert (session.topic, session.waiting, session.lossless) == ("x1", 3, True)
+    world.calls.clear()
+    drains = world.hold("drained", named("b", 2))
+    operation, _ = user.apply(coordinator, edited)
+    assert drains.reached.wait(30)
+    assert [each.job.source_topic for each in world.running("b")] == ["x1"]
+    broker.backlog.clear()
+    drains.release()
+    assert operation.wait(30)
+    assert states(operation) == {"a": "done", "b": "done"}
+    assert [each.job.source_topic for each in world.running("b")] == ["x2"]
+    assert broker.sessions == {named("a"): "t0", named("b", 3): "x2"}
+    desired = [("submit", "a"), ("drained", named("b", 2)), ("submit", "b")]
+    assert order(world, *desired) == desired
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["died", "start refused"])
+def test_a_job_that_dies_leaves_alone_what_was_sent_for_a_change_that_was_taken_back(
+    begin: Begin, world: World, refused: bool
+) -> None:
+    coordinator = begin(drain=0.3)
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).backlog[named("b")] = 7
+    carry_out(coordinator, composition(A_ELSEWHERE, B_ELSEWHERE))
+    world.broker(BROKER).backlog = {named("b", 2): 3}
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    if refused:
+        world.fail("submit", Rejected("no room", address=ENGINE), name="b")
+        assert carry_out(coordinator, composition(A, B)).state == "failed"
+    assert carry_out(coordinator, composition(A, B)).state == "succeeded"
+    assert [each.job.source_topic for each in world.running("b")] == ["t1"]
+    assert world.broker(BROKER).backlog == {named("b", 2): 3}
+    elsewhere = composition(replace(A, sink_topic="x2"), replace(B, source_topic="x2"))
+    assert user.plan(coordinator, elsewhere).leaves == ()
+    assert carry_out(coordinator, elsewhere).state == "succeeded"
+    assert world.broker(BROKER).backlog == {named("b", 2): 3}
+
+
 def test_job_that_is_not_waited_for_needs_leave_to_give_up_what_waits(begin: Begin, world: World) -> None:
     coordinator = begin(drain=0)
     carry_out(coordinator, composition(A, B))

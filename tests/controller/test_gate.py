@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from speck.controller.gate import GatedPlan, engines_of, gate_actions
+from speck.core.graph import Endpoint
 from speck.core.job import Job
 from speck.core.plan import Deployed, Plan, make_plan
 from testbed.benches.jobs_by_hand import chain
@@ -26,10 +27,18 @@ def gated(
     silent: dict[str, str] | None = None,
     left_behind: frozenset[str] = frozenset(),
     delete_all: bool = False,
+    left: dict[str, list[Endpoint]] | None = None,
 ) -> GatedPlan:
     engines = {each.job.job_name: engines_of(each) for each in plan.actions}
     return gate_actions(
-        plan, engines, set(begun), delayed or {}, silent or {}, left_behind, delete_all=delete_all
+        plan,
+        engines,
+        set(begun),
+        delayed or {},
+        silent or {},
+        left_behind,
+        delete_all=delete_all,
+        left=left or {},
     )
 
 
@@ -75,6 +84,13 @@ def test_a_reader_waits_for_the_writer_of_its_former_source() -> None:
         "a": "waits for its next attempt",
         "b": "waits for job 'a', which waits for its next attempt",
     }
+
+
+def test_a_reader_waits_for_the_writer_of_a_source_that_it_never_came_to_read() -> None:
+    plan = planned([A_ELSEWHERE, B], [replace(A, sink_topic="x2"), replace(B, source_topic="x2")])
+    delayed = {"a": "waits for its next attempt"}
+    assert due(gated(plan, "a", "b", delayed=delayed)) == ["b"]
+    assert due(gated(plan, "a", "b", delayed=delayed, left={"b": [Endpoint(B1, "x1")]})) == []
 
 
 def test_a_broker_that_is_left_behind_delays_only_what_stays_there() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from speck.core.graph import Endpoint
 from speck.core.job import Job
 from speck.core.plan import Deployed, Plan, make_plan
 from speck.core.runtime import JobState, JobStatus
@@ -556,3 +557,26 @@ REWIRINGS = {
 @pytest.mark.parametrize(("former", "desired", "expected"), REWIRINGS.values(), ids=REWIRINGS.keys())
 def test_who_waits_for_whom(former: list[Job], desired: list[Job], expected: dict[str, set[str]]) -> None:
     assert waits(former, desired) == expected
+
+
+@pytest.mark.parametrize("topic", ["x1", "+"])
+def test_a_reader_waits_for_the_writers_of_each_session_that_it_leaves(topic: str) -> None:
+    """Its writer was switched before, and the reader never came to read there."""
+    plan = planned([A_ELSEWHERE, B], [replace(A, sink_topic="x2"), replace(B, source_topic="x2")])
+    left = {"b": [Endpoint(B1, topic)]}
+    actions = {each.job.job_name: each for each in plan.actions}
+    assert {name: each.writers for name, each in rewirings(actions).items()} == {"b": frozenset()}
+    assert rewirings(actions, left=left)["b"].writers == {"a"}
+    drain = next(each for each in schedule(plan, left=left) if each.kind is StepKind.DRAIN)
+    assert (StepKind.AWAIT_RUNNING, "a") in drain.needs
+
+
+def test_sessions_of_other_revisions_make_no_cycle() -> None:
+    plan = planned(
+        [A_ELSEWHERE, B],
+        [replace(A, source_topic="y0", sink_topic="y1"), replace(B, source_topic="y1", sink_topic="y2")],
+    )
+    actions = {each.job.job_name: each for each in plan.actions}
+    left = {"a": [Endpoint(B1, "t2")], "b": [Endpoint(B1, "x1")]}
+    found = rewirings(actions, left=left)
+    assert {name: each.writers for name, each in found.items()} == {"a": frozenset(), "b": frozenset()}

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.change import Request, Rollback
+from speck.core.graph import Endpoint
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
-from speck.store import Head, Store
-from speck.store.history import count, differences, surplus
+from speck.store import Head, Revision, Store
+from speck.store.history import History, count, differences, surplus
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 from testbed.doubles.kinds import double_kinds
@@ -119,6 +121,33 @@ def test_surplus_is_the_oldest_but_for_what_is_needed(
     numbers: list[int], bound: int, needed: set[int], gone: list[int]
 ) -> None:
     assert surplus(numbers, bound, needed) == gone
+
+
+@pytest.mark.parametrize(
+    ("read", "source", "running", "expected"),
+    [
+        (["t1", "x1"], "x1", "t1", False),  # the last one
+        (["t1", "x1", "x2"], "x1", "t1", False),  # edited on
+        (["t1", "x1", "x1", "", "x2"], "x1", "t1", False),  # "": without the job
+        (["t1", "x1", "t1"], "x1", "t1", True),
+        (["t1", "x1", "t1", "x2"], "x1", "", True),
+        (["t1", "x1", "t1", "x1", "x2"], "x1", "t1", False),  # applied again
+        (["x1", "t1", "x2"], "x1", "", False),  # the revision before is not kept any more
+        (["x1", "t1", "x2"], "x1", "t1", True),
+        (["t1", "x1", "x2", "t1"], "x2", "x1", True),
+        (["t1"], "x1", "t1", False),
+    ],
+)
+def test_a_change_of_a_source_is_reverted_by_the_way_back(
+    tmp_path: Path, read: list[str], source: str, running: str, expected: bool
+) -> None:
+    with Store(tmp_path / "store") as store:
+        with store.transaction() as transaction:
+            for number, topic in enumerate(read, 1):
+                jobs = composition(replace(B, source_topic=topic)).jobs if topic else {}
+                transaction.put_revision(Revision("traffic", number, 0.0, jobs))
+        at = partial(Endpoint, B.source_broker)
+        assert History(store).is_reverted("traffic", "b", at(source), at(running)) == expected
 
 
 # --- revisions

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
 from speck.apply.foreign import ForeignJobs
+from speck.apply.leaving import left_sources
 from speck.apply.planned import PlannedChange
 from speck.apply.qos0 import qos0_notes
 from speck.apply.stamps import stamp_notes
@@ -116,13 +117,18 @@ class Planner:
         observed = self._observed(snapshot, request.leave_behind)
         if changes := list(plan.basis.changes(Basis(snapshot.stored(), observed))):
             raise StalePlan(name, changes)
-        undrained = UndrainedSessions(self.pool, self.settings.drain, request.leave_behind, request.give_up)
+        undrained = self._undrained(request.leave_behind, request.give_up)
         skipped = skipped_messages(Replays(self.pool, request.leave_behind).of(plan, snapshot))
         leaves = (*undrained.of(plan, snapshot, planned.desired, observed), *skipped)
         plan = replace(plan, leaves=leaves)
         if not planned.deletes:
             refuse_loss(name, plan.leaves, request.give_up)
         return replace(planned, plan=replace(plan, foreign=self._foreign(plan, request.leave_behind)))
+
+    def _undrained(self, left_behind: Collection[str], give_up: bool) -> UndrainedSessions:
+        return UndrainedSessions(
+            self.deployments.history, self.pool, self.settings.drain, left_behind, give_up
+        )
 
     def _foreign(self, plan: Plan, left_behind: Collection[str]) -> tuple[ForeignJob, ...]:
         starts = (each.job for each in plan.actions if isinstance(each, Start))
@@ -146,7 +152,7 @@ class Planner:
         ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.
         """
         plan, observed = self._compared(snapshot, desired, left_behind, elsewhere)
-        undrained = UndrainedSessions(self.pool, self.settings.drain, left_behind, give_up)
+        undrained = self._undrained(left_behind, give_up)
         readings = Replays(self.pool, left_behind).of(plan, snapshot)
         leaves = (*undrained.of(plan, snapshot, desired, observed), *skipped_messages(readings))
         notes = (
@@ -217,9 +223,11 @@ class Planner:
         sites = {each.job.job_name: self._site_of(each.job) for each in plan.actions}
         known = {*self.inventory.sites, *(",".join(texts).split(",") if resumed else ())}
         found = waves_of(texts, plan, sites, known, resumed=resumed)
-        actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         if found:
-            refuse_crossed(found, rewirings(actions), replacements(actions))
+            actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
+            records = {each.name: each for each in self.store.jobs(plan.composition)}
+            left = left_sources(self.deployments.history, plan, records)
+            refuse_crossed(found, rewirings(actions, left=left), replacements(actions))
         return found
 
     def _site_of(self, job: Job) -> str:

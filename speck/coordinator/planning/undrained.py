@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from speck.apply.leaving import endpoint, left_sessions
 from speck.binder.pool import BinderPool
-from speck.core.graph import Endpoint, source_of
+from speck.core.graph import source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
-from speck.core.plan import Action, Keep, Plan, Stop, UndrainedSession
+from speck.core.plan import Action, Keep, Plan, UndrainedSession
 from speck.core.runtime import JobStatus
 from speck.core.schedule import Rewiring, rewirings
 from speck.core.waiting import waiting_text
 from speck.errors import BinderError, Fault, InvalidInput
 from speck.store import SessionRecord
 from speck.store.deployments import Snapshot
+from speck.store.history import History
 
 _REMEDY = "use --give-up to discard them"
 
@@ -24,6 +26,7 @@ _REMEDY = "use --give-up to discard them"
 class UndrainedSessions:
     """``drain`` is the time for a job to process what waits for it, s; ``left_behind`` are addresses."""
 
+    history: History
     pool: BinderPool
     drain: float
     left_behind: Collection[str]
@@ -38,7 +41,7 @@ class UndrainedSessions:
         found = (
             self._undrained(name, rewiring, session, _runs(snapshot, name, statuses))
             for name, rewiring in sorted(leaving.items())
-            for session in _sessions(snapshot, actions[name], rewiring)
+            for session in self._sessions(snapshot, actions[name])
             if session.broker not in self.left_behind
         )
         return tuple(each for each in found if each is not None)
@@ -47,15 +50,15 @@ class UndrainedSessions:
         self, name: str, rewiring: Rewiring, session: SessionRecord, runs: bool
     ) -> UndrainedSession | None:
         away = rewiring.former.spe_address in self.left_behind
-        read = runs and _source(session) == source_of(rewiring.former)
+        read = runs and endpoint(session) == source_of(rewiring.former)
         # At an engine that is left behind, a copy that loses its session for a moment does no harm.
         waiting = None if read and not away else self._count(session)
-        fate, lossless = self._fate(read, away)
+        fate, lossless = self._fate(read, runs, away)
         if waiting == 0 or not fate or (away and waiting is None):
             return None
         return UndrainedSession(name, session.broker, session.topic, waiting, fate, lossless)
 
-    def _fate(self, read: bool, away: bool) -> tuple[str, bool]:
+    def _fate(self, read: bool, runs: bool, away: bool) -> tuple[str, bool]:
         """The messages' fate, empty where it goes without saying; and true if none is lost."""
         if away:
             return "its engine is treated as lost, so they are discarded", False
@@ -65,9 +68,15 @@ class UndrainedSessions:
             return f"those it does not process in {self.drain:g} s are discarded", False
         if read:
             return "", True
+        why = "the job does not read them" if runs else "the job is not running"
         if self.give_up:
-            return "the job is not running, so they are discarded", False
-        return "the job is not running; it is restarted in its old form to process them first", True
+            return f"{why}, so they are discarded", False
+        form = "the form that reads there" if runs else "its old form"
+        return f"{why}; it is restarted in {form} to process them first", True
+
+    def _sessions(self, snapshot: Snapshot, action: Action) -> list[SessionRecord]:
+        sessions = snapshot.records[action.job.job_name].sessions
+        return left_sessions(self.history, snapshot.head.name, action, sessions)
 
     def _count(self, session: SessionRecord) -> int | None:
         try:
@@ -97,14 +106,3 @@ def _runs(snapshot: Snapshot, name: str, statuses: Mapping[str, JobStatus]) -> b
     attempt, status = snapshot.attempt(name), statuses.get(name)
     gone = status is not None and status.state.ended
     return attempt is not None and attempt.phase is AttemptPhase.RUNNING and not gone
-
-
-def _sessions(snapshot: Snapshot, action: Action, rewiring: Rewiring) -> Iterator[SessionRecord]:
-    for session in snapshot.records[action.job.job_name].sessions:
-        leaves = isinstance(action, Stop) or _source(session) == source_of(rewiring.former)
-        if leaves and session.start:
-            yield session
-
-
-def _source(session: SessionRecord) -> Endpoint:
-    return Endpoint(session.broker, session.topic)

@@ -1,0 +1,63 @@
+"""The sessions that jobs leave by the actions of a plan: their messages are processed before, or given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from speck.core.graph import Endpoint, source_of
+from speck.core.job import Job
+from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
+from speck.store import JobRecord, SessionRecord
+from speck.store.history import History
+
+
+def left_sessions(
+    history: History, composition: str, action: Action, sessions: Iterable[SessionRecord]
+) -> list[SessionRecord]:
+    """Those of a job's sessions that an action leaves.
+
+    One was read by the former form.  Others may be of later forms that never came to read: their messages are
+    processed, too, unless that change was reverted.
+    """
+    remaining = [each for each in sessions if each.start]
+    if isinstance(action, Stop):
+        return remaining
+    former, now = source_of(_former(action)), source_of(action.job)
+    if former == now:
+        return []
+    runs = isinstance(action, Update | Move)
+    name = action.job.job_name
+    return [
+        each
+        for each in remaining
+        if (source := endpoint(each)) == former
+        or (source != now and not history.is_reverted(composition, name, source, former if runs else None))
+    ]
+
+
+def left_sources(
+    history: History, plan: Plan, records: Mapping[str, JobRecord]
+) -> dict[str, frozenset[Endpoint]]:
+    """The sources of the sessions that the jobs of a plan leave, besides their former ones, by job name."""
+    found = {}
+    for action in plan.actions:
+        record = records.get(action.job.job_name)
+        if record is None or isinstance(action, Keep) or len(record.sessions) < 2:
+            continue
+        left = left_sessions(history, plan.composition, action, record.sessions)
+        if others := frozenset(map(endpoint, left)) - {source_of(_former(action))}:
+            found[record.name] = others
+    return found
+
+
+def endpoint(session: SessionRecord) -> Endpoint:
+    """The source that a session collects."""
+    return Endpoint(session.broker, session.topic)
+
+
+def _former(action: Action) -> Job:
+    """The form that runs, or ran last."""
+    if isinstance(action, Update | Move):
+        return action.previous
+    return replace(action.job, **{each.field: each.before for each in action.changes})
