@@ -245,15 +245,18 @@ class Attempts:
 
     def discard_garbage(self, name: str) -> tuple[State, ...]:
         """Delete the garbage states of a job; answers those that could not be deleted now."""
-        garbage = self.context.record(name).garbage_states
-        discarded = tuple(state for state in garbage if self.transfer.discard(state))
+        garbage, away = self.context.record(name).garbage_states, self.context.left_behind
+        discarded = tuple(
+            state for state in garbage if state.address not in away and self.transfer.discard(state)
+        )
         if discarded:
             self.context.note(name, StatesDiscarded(discarded))
         return tuple(state for state in garbage if state not in discarded)
 
     def release_states(self, name: str) -> None:
-        """Make garbage of the retained states of a job that goes."""
-        if self.context.record(name).retained_states:
+        """Make garbage of the states of a job that goes."""
+        record = self.context.record(name)
+        if record.state or record.rollback_state or record.retained_states:
             self.context.note(name, StatesReleased())
 
     # --- stop
@@ -299,6 +302,7 @@ class Attempts:
             reversible=reversible,
             restart_lineage=lineage,
             form=form_fingerprint(form),
+            unkept=None if keep_state else self.transfer.place_to_delete(handle, form),
         )
         self._record_stop(stopped)
         return reversible

@@ -20,7 +20,7 @@ from speck.binder import BrokerBinder, Capability, EngineBinder
 from speck.core.graph import source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
-from speck.core.plan import Action
+from speck.core.plan import Action, Move, Update
 from speck.core.runtime import Handle, JobState
 from speck.core.waiting import exact_text, waiting_text
 from speck.errors import BinderError, DrainTimeout, OutcomeUnknown, Rejected, Unreachable

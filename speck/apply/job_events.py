@@ -76,6 +76,7 @@ class AttemptStopped:
     ``state`` is the one that it left (``None``: none); ``retained``: the state is a place of its own, which
     is kept beside earlier ones.  ``reversible``: its form can be started again if the next one fails.
     ``restart_lineage``: see :class:`~speck.store.JobRecord`.  ``form`` is the fingerprint of its form.
+    ``unkept`` is the place of a state that it left and that was not to be kept.
     """
 
     attempt: Attempt
@@ -85,6 +86,7 @@ class AttemptStopped:
     reversible: bool = True
     restart_lineage: tuple[str, str] | None = None
     form: str = ""
+    unkept: State | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ class StatesDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class StatesReleased:
-    """The job goes: none of its retained states is needed any more."""
+    """The job goes: none of its states is needed any more."""
 
 
 @dataclass(frozen=True, slots=True)

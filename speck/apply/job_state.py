@@ -189,9 +189,9 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
         case StatesDiscarded():
             return _without_garbage(record, event.states)
         case StatesReleased():
-            return _with_garbage(record, record.retained_states)
+            return _released(record)
         case Confirmed():
-            return replace(_settled(record, event.released), rollback_revision=0, rollback_state=None)
+            return _confirmed(_settled(record, event.released))
         case FormRestored():
             return _restored(_without_replay(record, event.start))
         case ActionFailed():
@@ -219,6 +219,8 @@ def _adopted(record: JobRecord, event: CopyAdopted) -> JobRecord:
 
 
 def _stopped(record: JobRecord, event: AttemptStopped) -> JobRecord:
+    if event.unkept is not None:
+        record = _without_state(record, event.unkept)
     if event.state is not None and event.retained:
         record = _retain(record, event.state)
     if record.rollback_revision in (0, event.revision):
@@ -243,6 +245,35 @@ def _moved(record: JobRecord, source: State, place: State) -> JobRecord:
     moved = _with_garbage(_without_garbage(record, [place]), [source])
     back = place if record.rollback_state == source else record.rollback_state
     return replace(moved, state=place, rollback_state=back)
+
+
+def _without_state(record: JobRecord, unkept: State) -> JobRecord:
+    """The record with the state at a place as garbage, unless the form before this one starts from there."""
+    if unkept.location == _location(record.rollback_state):
+        return record
+    if unkept.location == _location(record.state):
+        record = replace(record, state=None, state_source="")
+    return _with_garbage(record, [unkept])
+
+
+def _released(record: JobRecord) -> JobRecord:
+    """The record with all states as garbage, but for one that an abandoned copy may still change."""
+    states = {each.location: each for each in (record.state, record.rollback_state) if each is not None}
+    if record.state is not None and record.state_source:
+        del states[record.state.location]
+    gone = [each for each in states.values() if each not in record.retained_states]
+    released = _with_garbage(record, [*record.retained_states, *gone])
+    return replace(released, state=None, state_source="", rollback_state=None)
+
+
+def _confirmed(record: JobRecord) -> JobRecord:
+    """The record without a way back, whose state is garbage unless the present form began from it."""
+    former = record.rollback_state
+    record = replace(record, rollback_revision=0, rollback_state=None)
+    used = [record.state, *record.retained_states]
+    if former is None or former.location in map(_location, used):
+        return record
+    return _with_garbage(record, [former])
 
 
 def _restored(record: JobRecord) -> JobRecord:

@@ -132,6 +132,12 @@ class StateTransfer:
             return False
         return True
 
+    def place_to_delete(self, handle: Handle, form: Job) -> State | None:
+        """The place of a copy's state, at an engine that deletes states at request and not by each stop."""
+        if Capability.TRANSFER not in self.pool.engine(form).capabilities:
+            return None
+        return self._place_of(handle, form)
+
     def _place_of(self, handle: Handle, former: Job) -> State | None:
         place = self.pool.engine(former).state_of(handle)
         return None if place is None else place.at(former.spe_address)

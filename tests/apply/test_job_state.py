@@ -112,6 +112,41 @@ def test_a_stop_without_a_state_keeps_the_one_before() -> None:
     assert (stopped.record.state, stopped.record.restart_lineage) == (state("s0"), ("1", "f"))
 
 
+def test_a_stop_that_keeps_no_state_makes_garbage_of_it_unless_the_former_form_has_it() -> None:
+    here = state("here")
+    elsewhere = State(here.kind, here.location, "http://two")
+    record = replace(STOPPING.record, state=here, state_source="x")
+    stopped = transition(
+        JobLifecycle(record, STOPPING.attempts), AttemptStopped(FIRST, 1, unkept=elsewhere)
+    ).record
+    assert (stopped.state, stopped.state_source, stopped.garbage_states) == (None, "", (elsewhere,))
+    assert stopped.rollback_state is None
+    record = replace(STOPPING.record, rollback_revision=9, rollback_state=here)
+    stopped = transition(
+        JobLifecycle(record, STOPPING.attempts), AttemptStopped(FIRST, 1, unkept=elsewhere)
+    ).record
+    assert (stopped.rollback_state, stopped.garbage_states) == (here, ())
+
+
+def test_the_state_before_a_form_that_began_without_is_garbage_once_that_has_come_up() -> None:
+    record = replace(RUNNING.record, rollback_revision=1, rollback_state=state("before"))
+    assert transition(JobLifecycle(record), Confirmed()).record.garbage_states == (state("before"),)
+    for kept in (
+        replace(record, state=state("before")),
+        replace(record, retained_states=(state("before"),)),
+    ):
+        confirmed = transition(JobLifecycle(kept), Confirmed()).record
+        assert (confirmed.garbage_states, confirmed.rollback_state) == ((), None)
+
+
+def test_a_job_that_goes_releases_all_states_but_that_of_an_abandoned_copy() -> None:
+    record = JobRecord("a", "traffic", state=state("s1"), retained_states=(state("s0"),))
+    released = transition(JobLifecycle(record), StatesReleased()).record
+    assert (released.state, released.garbage_states) == (None, (state("s0"), state("s1")))
+    changing = replace(record, state_source="abandoned")
+    assert transition(JobLifecycle(changing), StatesReleased()).record.garbage_states == (state("s0"),)
+
+
 def test_the_oldest_retained_states_become_garbage() -> None:
     job = STOPPING
     for number in range(RETAINED_STATES + 2):

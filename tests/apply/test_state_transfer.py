@@ -368,3 +368,88 @@ def test_what_could_not_be_deleted_is_deleted_later(begin: Begin, world: World, 
     assert disks.at(HERE) == [b"1;"]
     assert user.delete_composition(coordinator, "traffic").wait(30)
     assert disks.at(HERE) == []
+
+
+# --- states that no copy starts from any more
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["runs", "died"])
+def test_a_job_that_goes_leaves_no_state(begin: Begin, world: World, disks: Disks, dead: bool) -> None:
+    coordinator = begin()
+    other = make_job("k", "p", "q")
+    carry_out(coordinator, A, other)
+    carry_out(coordinator, replace(A, trigger="1 second"), other)
+    if dead:
+        world.crash("a")
+    assert len(disks.files) == 2
+    assert carry_out(coordinator, other).state == "succeeded"
+    assert disks.at(HERE) == [b"1;"]
+    assert user.delete_composition(coordinator, "traffic").wait(30)
+    assert disks.files == {}
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("method", ["stop", "delete_state", "delete_session"])
+def test_a_job_that_goes_leaves_no_state_when_the_coordinator_is_killed(
+    begin: Begin, world: World, disks: Disks, method: str, after: bool
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    begin.life.kill_at = (method, after)
+    operation = user.delete_composition(coordinator, "traffic")
+    assert operation.wait(30)
+    assert begin.life.dead
+    resumed = begin().operations.live(operation.id)
+    assert resumed is not None
+    assert resumed.wait(30)
+    assert (resumed.state, world.running(), disks.files) == ("succeeded", [], {})
+
+
+def test_a_job_that_comes_back_before_its_deletion_is_complete_starts_afresh(
+    begin: Begin, world: World, disks: Disks
+) -> None:
+    coordinator = begin()
+    other = make_job("k", "p", "q")
+    carry_out(coordinator, A, other)
+    world.fail("delete_session", OutcomeUnknown("silence", address="tcp://b1:1883"), times=3)
+    assert carry_out(coordinator, other).state == "waiting"
+    assert carry_out(coordinator, A, other).state == "succeeded"
+    assert sorted(disks.at(HERE)) == [b"1;", b"2;"]
+    assert [each.attempt.state for each in world.running("a")] == [None]
+
+
+def test_a_stateless_job_leaves_the_state_of_one_copy(begin: Begin, world: World, disks: Disks) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    stateless = replace(A, upgrade="stateless")
+    for number in range(2, 5):
+        operation = carry_out(coordinator, replace(stateless, trigger=f"{number} seconds"))
+        assert operation.state == "succeeded"
+        assert disks.at(HERE) == [b"%d;" % number]
+    world.crash("a")
+    assert carry_out(coordinator, replace(stateless, trigger="4 seconds")).state == "succeeded"
+    assert disks.at(HERE) == [b"5;"]
+
+
+def test_a_stateless_form_that_is_put_back_leaves_the_state_of_the_former_one(
+    begin: Begin, world: World, disks: Disks
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    world.fail("submit", Rejected("no such class", address=HERE))
+    operation = carry_out(coordinator, replace(A, upgrade="stateless", trigger="1 second"))
+    assert "the previous version was restored and runs" in fault(operation)
+    assert disks.at(HERE) == [b"1;3;"]
+
+
+def test_an_engine_that_is_left_behind_is_not_asked_to_delete(
+    begin: Begin, world: World, disks: Disks
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    carry_out(coordinator, replace(A, trigger="1 second"))
+    world.down(HERE)
+    operation = user.delete_composition(coordinator, "traffic", leave_behind=[HERE])
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert "delete_state" not in world.counts()

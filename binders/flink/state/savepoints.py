@@ -53,13 +53,13 @@ class SavepointManager:
         """
         job = handle.engine_id
         state = self._rest.job_state(job)
-        if keep_state and state not in _ENDED:
-            self._locations[job] = self._with_state(handle, state) or ""
-        elif state not in _ENDED:
-            self._cancel(job)
-            self._dispose_checkpoint(handle)
         if not keep_state:
+            if state not in _ENDED:
+                self._cancel(job)
+            self._dispose_checkpoint(handle)
             return None
+        if state not in _ENDED:
+            self._locations[job] = self._with_state(handle, state) or ""
         return self._locations.get(job) or self._newest_state(handle)
 
     def savepoint_of(self, job: str) -> str | None:
@@ -218,7 +218,7 @@ class SavepointManager:
         return locations.visible(checkpoints, job) and _on_disk(handle) is None
 
     def _dispose_checkpoint(self, handle: Handle) -> None:
-        """Delete the retained checkpoint of a job that was cancelled without keeping its state."""
+        """Delete the retained checkpoint of a job that has ended, and whose state is not kept."""
         job, checkpoints = handle.engine_id, handle.details.get("checkpoints", "")
         location = locations.newest_on_disk("", checkpoints, job) or locations.last_checkpoint(
             self._rest.checkpoints(job) or {}

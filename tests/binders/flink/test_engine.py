@@ -321,6 +321,20 @@ def test_a_deleted_job_leaves_no_checkpoint(flink_bench: FlinkBench, job_name: s
     eventually(lambda: list(folder.glob("chk-*")), lambda found: found == [])
 
 
+def test_a_deleted_job_that_has_ended_before_leaves_no_checkpoint(
+    flink_bench: FlinkBench, job_name: str
+) -> None:
+    job, engine = flink_bench.job(job_name), flink_bench.binder()
+    handle = start(flink_bench, job)
+    eventually(lambda: engine.metrics(handle).batch_id, bool)
+    folder = flink_bench.server.cluster.checkpoints / handle.engine_id
+    engine.rest.cancel(handle.engine_id)
+    await_state(engine, handle, JobState.STOPPED)
+    assert list(folder.glob("chk-*"))
+    assert engine.stop(handle, keep_state=False) is None
+    eventually(lambda: list(folder.glob("chk-*")), lambda found: found == [])
+
+
 def test_a_job_that_cannot_keep_its_state(flink_bench: FlinkBench, job_name: str) -> None:
     job = flink_bench.job(job_name, **{"fail-snapshot": True})
     engine = flink_bench.binder()

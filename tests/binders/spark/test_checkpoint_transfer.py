@@ -287,6 +287,14 @@ def test_windows_in_rocksdb_go_on_over_moves(
             sites.close()
 
 
+def test_a_job_that_goes_leaves_no_checkpoint(sites: Sites) -> None:
+    sites.begin()
+    assert len(sites.copies("A")) == 1
+    operation, _ = user.apply(sites.coordinator, Composition("apart", {}))
+    assert operation.wait(300)
+    assert (operation.state, sites.copies("A")) == ("succeeded", [])
+
+
 def test_a_state_over_the_limit_is_refused_while_the_job_runs_on(sites: Sites) -> None:
     sites.begin()
     feeder = Feeder(port_of(sites))
