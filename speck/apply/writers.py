@@ -3,13 +3,15 @@
 A connector drops a message whose stamp it has seen.  Anybody who may publish at a broker can forge stamps, so
 each session names the jobs that write what it collects, and its reader believes only those.  A job is named
 before it starts to write, and as long as it may: the lists hold the writers of the desired forms, of those
-that run, and of all that was abandoned.  At its end an operation names what is left.
+that run or may be started again, and of all that was abandoned.  At its end an operation names what is left.
+
+A list replaces the one before, and operations on several compositions may have writers in one.  So each list
+is of the store as it is when it is published, one operation after the other at each broker.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,11 +23,12 @@ from speck.core.graph import Endpoint, sinks_of
 from speck.core.job import Job
 from speck.core.topic import is_filter, matches
 from speck.errors import BinderError, NotFound, Rejected
-from speck.store import SessionRecord, Store
+from speck.store import Head, SessionRecord, Store
 
 _log = logging.getLogger(__name__)
 
 _Lists = Mapping[SessionRecord, Collection[str]]
+_Basis = tuple[frozenset[Head], frozenset[str]]  # heads of compositions, jobs that were abandoned
 
 
 @dataclass(frozen=True)
@@ -62,17 +65,15 @@ class Writers:
 
     context: OperationContext
     desired: Mapping[str, Job]
-    _topics: Topics = field(init=False)
+    _seen: tuple[_Basis, Topics] = field(init=False)
     _lists: _Lists = field(init=False)
     _exact: Mapping[Endpoint, list[SessionRecord]] = field(init=False)
     _filters: Mapping[str, list[SessionRecord]] = field(init=False)  # by broker
     _named: dict[SessionRecord, Collection[str]] = field(default_factory=dict, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         """Look up who writes where as the operation begins."""
-        self._topics = self._present()
-        self._lists = self._present_lists(self._topics)
+        self._lists = self._present_lists()
         exact, filters = defaultdict(list), defaultdict(list)
         for session in self._lists:
             if is_filter(session.topic):
@@ -86,7 +87,7 @@ class Writers:
         fed = self._fed(job)
         own = self.context.record(job.job_name).sessions[-1:]
         for session in dict.fromkeys([*own, *fed]):
-            self._name(job.job_name, session, self._topics.writers(session))
+            self._name(job.job_name, session)
 
     def _fed(self, job: Job) -> list[SessionRecord]:
         """The sessions of the beginning that collect what a job writes."""
@@ -100,52 +101,71 @@ class Writers:
     def finish(self) -> None:
         """Name, where it has changed since the beginning, the writers that are left; a broker may be away."""
         away: set[str] = set()
-        for session, names in self._present_lists(self._present()).items():
+        for session, names in self._present_lists().items():
             unchanged = names == self._named.get(session, self._lists.get(session, names))
             if unchanged or session.broker in away:
                 continue
             try:
-                self._publish(session, names)
+                with self.context.pool.exclusive(session.broker):
+                    self._publish(session)
             except BinderError as error:
                 away.add(session.broker)
                 _log.warning("sessions at %s still name writers that have gone: %s", session.broker, error)
 
-    def _name(self, job: str, session: SessionRecord, names: Collection[str]) -> None:
-        with self._lock:
+    def _name(self, job: str, session: SessionRecord) -> None:
+        with self.context.pool.exclusive(session.broker):
             if session in self._named or session.broker in self.context.left_behind:
                 return
             try:
-                with_retries(partial(self._publish, session, names))
+                with_retries(partial(self._publish, session))
             except Rejected as error:  # by its access control; all stamps are believed then, as before
                 text = f"the readers of {session.topic!r} believe the stamps of any publisher: {error}"
                 self.context.operation.note(job, text)
-            self._named[session] = names
+            self._named[session] = self._writers(session)
 
-    def _publish(self, session: SessionRecord, names: Collection[str]) -> None:
-        self.context.pool.broker(session.broker).name_writers(session.name, sorted(names))
+    def _publish(self, session: SessionRecord) -> None:
+        names = sorted(self._writers(session))
+        self.context.pool.broker(session.broker).name_writers(session.name, names)
 
-    def _present(self) -> Topics:
+    def _writers(self, session: SessionRecord) -> frozenset[str]:
+        """The writers of a session; looked up anew if another operation has been accepted meanwhile."""
+        basis, topics = self._seen
+        if basis != _basis(self.context.store):
+            topics = self._look_up()
+        return topics.writers(session)
+
+    def _look_up(self) -> Topics:
         store = self.context.store
-        abandoned = {each.attempt.job_name for each in store.abandoned_attempts()}
-        return Topics.of([*self.desired.values(), *_stored_forms(store)], abandoned)
+        basis = _basis(store)
+        topics = Topics.of([*self.desired.values(), *_stored_forms(store)], basis[1])
+        self._seen = basis, topics
+        return topics
 
-    def _present_lists(self, topics: Topics) -> _Lists:
+    def _present_lists(self) -> _Lists:
+        topics = self._look_up()
         sessions = (session for record in self.context.store.jobs() for session in record.sessions)
         return {
             each: topics.writers(each) for each in sessions if each.broker not in self.context.left_behind
         }
 
 
+def _basis(store: Store) -> _Basis:
+    """The facts on which the writers depend, besides the attempts, which begin and end all the time."""
+    abandoned = frozenset(each.attempt.job_name for each in store.abandoned_attempts())
+    return frozenset(store.heads()), abandoned
+
+
 def _stored_forms(store: Store) -> Iterator[Job]:
-    """The desired forms of all jobs, and those that run or may run."""
+    """The desired forms of all jobs, those that run or may run, and those that may be started again."""
     for head in store.heads():
         if head.revision and not head.deleting:
             yield from store.revision(head.name, head.revision).jobs.values()
-    compositions = {record.name: record.composition for record in store.jobs()}
-    for attempt in store.attempts():
-        composition = compositions.get(attempt.attempt.job_name)
+    records = {record.name: record for record in store.jobs()}
+    forms = [(each.attempt.job_name, each.revision) for each in store.attempts()]
+    forms += [(each.name, each.rollback_revision) for each in records.values() if each.rollback_revision]
+    for name, revision in forms:
         try:
-            if composition is not None:
-                yield store.revision(composition, attempt.revision).jobs[attempt.attempt.job_name]
+            if name in records:
+                yield store.revision(records[name].composition, revision).jobs[name]
         except (NotFound, KeyError):  # deleted meanwhile by an operation on another composition
             continue

@@ -88,6 +88,7 @@ class BinderPool:
     _lanes: dict[str, Lane] = field(default_factory=dict, init=False)
     _starts: StartLimit = field(default_factory=StartLimit, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _exclusive: dict[str, threading.Lock] = field(default_factory=dict, init=False)
 
     def engine_at(self, engine: str, address: str) -> EngineBinder:
         """The binder of the engine at an address."""
@@ -126,6 +127,11 @@ class BinderPool:
                     binder.take_owner(self.owner)
                 self._brokers[address] = instrumented(binder, kind.name, address, self.listener, self.permit)
             return self._brokers[address]
+
+    def exclusive(self, broker: str) -> threading.Lock:
+        """A lock for calls that replace at a broker what another operation may have written."""
+        with self._lock:
+            return self._exclusive.setdefault(broker, threading.Lock())
 
     def startup_seconds(self, job: Job) -> float:
         """The time (s) that a new copy of a job must run before it counts as started."""

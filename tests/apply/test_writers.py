@@ -141,6 +141,40 @@ def test_writers_of_other_compositions_count(coordinator: Coordinator, named: Na
     assert named()[session_named("b")] == []
 
 
+def test_operations_side_by_side_name_each_others_writers(
+    coordinator: Coordinator, world: World, named: Named
+) -> None:
+    reader = make_job("r", "t", "out/r")
+    carry_out(coordinator, composition(reader))
+    slow = world.hold("check", "w2")
+    operation, _ = user.apply(coordinator, composition(make_job("w2", "in/2", "t"), name="second"))
+    assert slow.reached.wait(30)
+    carry_out(coordinator, composition(make_job("w3", "in/3", "t"), name="third"))
+    assert named()[session_named("r")] == ["w2", "w3"]
+    start = world.hold("submit", "w2")
+    slow.release()
+    assert start.reached.wait(30)
+    assert named()[session_named("r")] == ["w2", "w3"]
+    start.release()
+    assert operation.wait(30)
+    assert named()[session_named("r")] == ["w2", "w3"]
+
+
+def test_a_form_that_may_be_put_back_is_named_by_another_operation(
+    coordinator: Coordinator, world: World, named: Named
+) -> None:
+    carry_out(coordinator, composition(A, B))
+    carry_out(coordinator, composition(make_job("k", "in/k", "out/k"), name="other"))
+    start = world.hold("submit", "a")
+    operation, _ = user.apply(coordinator, composition(replace(A, sink_topic="x1"), B))
+    assert start.reached.wait(30)
+    carry_out(coordinator, composition(make_job("k", "in/k", "t1"), name="other"))
+    assert named()[session_named("b")] == ["a", "k"]
+    start.release()
+    assert operation.wait(30)
+    assert named()[session_named("b")] == ["k"]
+
+
 def test_a_writer_that_fails_to_start_may_still_write(
     coordinator: Coordinator, world: World, named: Named
 ) -> None:
