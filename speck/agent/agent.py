@@ -29,7 +29,6 @@ from speck.agent.supervisor import Supervisor
 from speck.agent.turns import Turns
 from speck.agent.upgrader import Upgrader
 from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineKind, Registry, scheme_of
-from speck.core.durable_files import replace_file
 from speck.core.inventory import Engine
 from speck.errors import Fault, InvalidInput
 from speck.link.dial import Dialler
