@@ -289,13 +289,13 @@ class OnErrorTest extends SessionCase {
         assertEquals(List.of("2-2"), List.of(noted));
     }
 
-    /** So many messages that a task gets several of them in the second run too. */
+    /** A task gets several of its messages in the second run too. */
     @Test
-    void messagesOnWhichALargeBatchOfRowsFailsAreFoundInTwoSteps() throws Exception {
+    void aMessageOnWhichALargeBatchOfRowsFailsIsFoundInTwoSteps() throws Exception {
         Map<String, String> options = Map.of("onError", "skip", "partitions", "1");
         List<String> sent = new ArrayList<>();
         for (int i = 0; i < 502; i++) {
-            sent.add(i == 300 || i == 500 ? "bad-" + i : "good-" + i);
+            sent.add(i == 300 ? "bad-" + i : "good-" + i);
         }
         try (Topic out = new Topic(broker.url(), "out")) {
             Topic.publish(broker.url(), "in", sent);
@@ -303,7 +303,7 @@ class OnErrorTest extends SessionCase {
             startUntilDone("inBatches(value)", options);
             sent.removeIf(each -> each.startsWith("bad"));
             sent.add("7");
-            out.take(501);
+            out.take(502);
             assertEquals(new TreeSet<>(sent), new TreeSet<>(out.all()));
         }
     }
