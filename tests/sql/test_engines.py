@@ -301,44 +301,45 @@ def test_open_windows_outlive_the_edits_that_the_plan_accepts(bench: Bench) -> N
 LATE = """
 name: sql-late
 topics:
-  late/bid/+:
+  late/bid/+: &table
     as: calls
-    at: {at}
     schema: {{time: timestamp(ms) not null, lot: bigint not null}}
     event_time: time
     watermark: 1 s
+  late/other/+: {{<<: *table, as: others, at: {at}}}
 jobs:
-- {{job_name: late-spark, site: S, format: csv, sink_topic: late/out/spark, sql: "{text}"}}
-- {{job_name: late-flink, site: F, format: csv, sink_topic: late/out/flink, sql: "{text}"}}
-- {{job_name: late-parts, rest: F, cut: columns, format: csv, sink_topic: late/out/parts, sql: "{text}"}}
+- {{job_name: late-spark, site: S, format: csv, sink_topic: late/out/spark, sql: "{whole}"}}
+- {{job_name: late-flink, site: F, format: csv, sink_topic: late/out/flink, sql: "{whole}"}}
+- {{job_name: late-parts, rest: F, cut: columns, format: csv, sink_topic: late/out/parts, sql: "{parts}"}}
 """
 
 
 def test_an_edit_writes_no_window_again_for_a_late_row(bench: Bench) -> None:
     """The edit restarts the whole queries, and adds an input to that in parts."""
-    query = f"{COUNT.replace('SELECT lot', 'SELECT window_start, lot')} {GROUPED}"
+    query = f"{COUNT.replace('SELECT lot', 'SELECT EPOCH_MS(window_start) AS start, lot')} {GROUPED}"
+
+    def composition(at: str, query: str) -> str:
+        return LATE.format(at=at, whole=query, parts=query.replace("calls", "others"))
 
     def call(second: int) -> str:
         return json.dumps({"time": 1_700_000_000_000 + 1000 * second, "lot": 0})
 
-    def received(count: int) -> dict[str, list[str]]:
-        return {
-            name: eventually(
-                lambda topic=f"late/out/{name}": bench.received(topic),
-                lambda found: len(found) >= count,
-                PATIENCE,
-            )
-            for name in ("spark", "flink", "parts")
-        }
+    def received(name: str, count: int) -> list[str]:
+        return eventually(
+            lambda: bench.received(f"late/out/{name}"), lambda found: len(found) >= count, PATIENCE
+        )
 
-    bench.apply(LATE.format(at="[S]", text=query))
-    bench.friend.send("late/bid/x", [call(0), call(1), call(30)])
-    first = ["1700000000000,0,2"]
-    assert received(1) == {"spark": first, "flink": first, "parts": first}
-    actions = bench.change(LATE.format(at="[S, G]", text=f"{query} HAVING COUNT(*) > 0"))
-    assert set(actions.values()) == {"start", "update", "keep"} and actions["late-parts.calls-g"] == "start"
-    bench.other.send("late/bid/x", [call(2), call(60), call(4_000_000)])
-    bench.friend.send("late/bid/x", [call(2), call(31), call(4_000_000)])
-    found = received(2)
-    assert found["spark"] == found["flink"] == [*first, "1700000030000,0,2"]
-    assert sorted(received(3)["parts"]) == [*first, "1700000030000,0,2", "1700000060000,0,1"]
+    bench.apply(composition("[S]", query))
+    for topic in ("late/bid/x", "late/other/x"):
+        bench.friend.send(topic, [call(0), call(1), call(30)])
+    first, second = "1700000000000,0,2", "1700000030000,0,2"
+    for name in ("spark", "flink", "parts"):
+        assert received(name, 1) == [first], name
+    actions = bench.change(composition("[S, G]", f"{query} HAVING COUNT(*) > 0"))
+    assert actions["late-spark"] == actions["late-flink"] == "update"
+    assert actions["late-parts.others-g"] == "start"
+    bench.other.send("late/other/x", [call(2), call(60), call(4_000_000)])
+    for topic in ("late/bid/x", "late/other/x"):
+        bench.friend.send(topic, [call(2), call(31), call(4_000_000)])
+    assert received("parts", 3) == [first, second, "1700000060000,0,1"]
+    assert received("spark", 2) == received("flink", 2) == [first, second]
