@@ -4,7 +4,8 @@ A frame is a head of fixed size (big-endian: number, mark, version, shard, size 
 CRC-32 of all else) and a block.  The contents are an Arrow stream of one batch, with the header as JSON in
 its schema. Nothing in it is executed, and nothing is allocated for more than ``LARGEST`` bytes.
 
-The times of the windows are an entry of the schema of their own: readers of before refuse other headers.
+The times of the windows are a separate entry of the schema, since readers of earlier versions refuse other
+headers.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Header:
     rows or wrote the partials, ``source`` the writer's shard.  ``shards``: those of each combiner.  Slides
     and ends of windows: ``closed_before`` and ``closed_after`` the frame, the ``newest`` slide seen, and
     ``shared_until`` (all slides up to it are shared).  ``late`` and ``bad`` rows were dropped.  All of them
-    count slides of ``slide_us`` in windows of ``window_us`` (0: not known, in frames of before 0.2).
+    count slides of ``slide_us`` in windows of ``window_us`` (0: not known, in frames of versions before 0.2).
     """
 
     origin: str = ""

@@ -224,7 +224,7 @@ def await_drained(copy: Copy, marker: str, bound: float, *, same_source: bool = 
 
     Raises :class:`~speck.errors.DrainTimeout` when it is not drained after ``bound`` seconds (0: no wait),
     and :class:`~speck.errors.BinderError` when its engine does not answer: it cannot be stopped then either.
-    ``same_source``: its next form goes on there.
+    With ``same_source``, the next form of the job reads the same source.
     """
     deadline = time.monotonic() + bound
     detail = ""

@@ -290,7 +290,7 @@ class _Places:
             return found, refused
         here = present.spe_address
         if self._runs(job.engine, here) and self._misfit(needs, here) is None:
-            found = {**found, at: here}  # of several engines there, the one that has it
+            found = {**found, at: here}  # among several engines of the site, the one that runs the job now
         if job.pin:
             others = tuple((name, f"the job is pinned to {at}") for name in found if name != at)
             return {at: found[at]}, (*refused, *others)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection
-from websockets.http11 import Response
+from websockets.http11 import Request, Response
 from websockets.typing import StatusLike
 
 from speck.link.admission import AdmissionControl
@@ -161,3 +161,14 @@ def _refusal(seconds: int) -> bytes:
         "Connection: close",
     )
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + text
+
+
+def token_of(request: Request | None) -> bytes:
+    """The bearer token of a request; empty without one."""
+    given = "" if request is None else request.headers.get("Authorization", "")
+    return given.removeprefix("Bearer ").encode()
+
+
+def peer_of(connection: ServerConnection) -> str:
+    """The address of the other end, for the log."""
+    return str((connection.remote_address or ("?",))[0])

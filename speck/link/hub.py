@@ -26,7 +26,7 @@ from speck.link.beat import SILENCE
 from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame
-from speck.link.gate import AGENT, Gate, GatedConnection
+from speck.link.gate import AGENT, Gate, GatedConnection, peer_of, token_of
 from speck.link.hello import Hello, Joined, JoinRequest, refusal
 from speck.link.journal import JournalEntry, checked
 from speck.link.look import LastLooks, Look, LookMessage
@@ -190,8 +190,8 @@ class Hub:
             return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many sites join at once\n")
         if request.path != AGENT:
             return connection.respond(http.HTTPStatus.NOT_FOUND, f"agents connect to {AGENT}\n")
-        if self._authenticate(_token(request)) is None:
-            _log.warning("an agent at %s has no valid token", _peer(connection))
+        if self._authenticate(token_of(request)) is None:
+            _log.warning("an agent at %s has no valid token", peer_of(connection))
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, "the token is not that of a site\n")
         return None
 
@@ -203,7 +203,7 @@ class Hub:
             self._sockets.discard(websocket)
 
     async def _converse(self, websocket: ServerConnection) -> None:
-        token, assembly = _token(websocket.request), Assembly()
+        token, assembly = token_of(websocket.request), Assembly()
         try:
             if websocket.request is not None and websocket.request.path == _JOIN:
                 self._joining += 1
@@ -218,7 +218,7 @@ class Hub:
             await self._read(agent, assembly)
         except (BadFrame, Malformed, TimeoutError) as error:
             _log.warning(
-                "the connection of an agent at %s is closed: %s", _peer(websocket), str(error) or "silent"
+                "the connection of an agent at %s is closed: %s", peer_of(websocket), str(error) or "silent"
             )
         except ConnectionClosed:
             pass
@@ -234,10 +234,10 @@ class Hub:
             request: JoinRequest = decode(JoinRequest, assembly.add(frame), "request")
             found = await loop.run_in_executor(None, join, request)
         except (SpeckError, Malformed) as error:
-            _log.warning("a site at %s is not let join: %s", _peer(websocket), error)
+            _log.warning("a site at %s may not join: %s", peer_of(websocket), error)
             await send(websocket, {"refused": str(error)}, 0)
             return
-        _log.info("site %r joined from %s", found.site.name, _peer(websocket))
+        _log.info("site %r joined from %s", found.site.name, peer_of(websocket))
         await send(websocket, {"joined": encode(found)}, 0)
 
     async def _greet(
@@ -261,7 +261,8 @@ class Hub:
             why = refusal(hello, self._authenticate(token) or "", self.sites)
             why = why or await self._second_machine(hello)
         if why:
-            _log.warning("the agent of site %r at %s is refused: %s", protocol["site"], _peer(websocket), why)
+            site, peer = protocol["site"], peer_of(websocket)
+            _log.warning("the agent of site %r at %s is refused: %s", site, peer, why)
             await send(websocket, {"refused": why}, 0)
             await websocket.close(1008)
             return None
@@ -490,12 +491,3 @@ def _take(agent: _Connection, message: dict[str, Any]) -> None:
     agent.looks.drop(waiting.changes)  # here, so that a look that comes after the answer stays
     if not waiting.answer.done():
         waiting.answer.set_result(message)
-
-
-def _token(request: Request | None) -> bytes:
-    given = "" if request is None else request.headers.get("Authorization", "")
-    return given.removeprefix("Bearer ").encode()
-
-
-def _peer(connection: ServerConnection) -> str:
-    return str((connection.remote_address or ("?",))[0])

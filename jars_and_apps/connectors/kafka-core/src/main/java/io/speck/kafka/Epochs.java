@@ -11,7 +11,7 @@ import java.util.Optional;
  */
 final class Epochs {
     static final long UNKNOWN = -1;
-    /** That of a message whose topic was deleted: no record has it. */
+    /** The epoch of messages whose topic was deleted; no record has this value. */
     static final long GONE = Integer.MAX_VALUE;
     private static final int ANEW_BITS = 32;
 

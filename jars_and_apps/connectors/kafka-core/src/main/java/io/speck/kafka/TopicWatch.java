@@ -17,8 +17,8 @@ import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /**
- * Notices that another topic has the name of the one that is read. A consumer goes on in such a topic without a word once
- * that has as many messages as the former one. Not thread-safe.
+ * Detects that the topic being read was deleted and created again. The consumer reports no error once the new topic has as
+ * many messages as had been read of the former one. Not thread-safe.
  */
 final class TopicWatch implements AutoCloseable {
     private static final long PERIOD_NANOS = TimeUnit.SECONDS.toNanos(2);

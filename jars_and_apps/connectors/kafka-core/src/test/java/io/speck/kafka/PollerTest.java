@@ -149,7 +149,7 @@ class PollerTest {
         assertTrue(closed);
     }
 
-    /** A broker that does not answer commits, if it is told so. */
+    /** A broker that can be set not to respond to commits. */
     private static final class Broker extends MockConsumer<byte[], byte[]> {
         final BlockingQueue<Long> commits = new LinkedBlockingQueue<>();
         volatile boolean answers;
