@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from speck.core.profile import event_loop_cores
+from speck.core.profile import EVENT_LOOP, event_loop_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,12 @@ class ProcessorShare:
         busy: Mapping[str, float],
         messages: Mapping[str, int] | None = None,
         idle: Idle = IDLE,
+        event_loop: float = EVENT_LOOP,
     ) -> float | None:
         """Take the processor time of the engine and the busy time of each job so far (s).
 
-        ``messages`` are those into and out of each job so far, where one event loop serves all of them.
+        ``messages`` are those into and out of each job so far, where one event loop serves all of them, which
+        takes ``event_loop`` cores per root of the messages/s.
         Returns processor time per busy time; ``None`` while it is not known.  It is without the event loop,
         and above ``least`` only for work beyond that of idle jobs; at most :data:`MOST`.  A counter that fell
         began anew.
@@ -77,7 +79,7 @@ class ProcessorShare:
                 shared = (
                     idle.process
                     + idle.job * len(busy)
-                    + event_loop_cores(_growth(counted, self._messages) / max(seconds, 1e-9))
+                    + event_loop_cores(_growth(counted, self._messages) / max(seconds, 1e-9), event_loop)
                 )
                 self._steps.append(_Step(now, seconds * shared, processor - before, sum(grown)))
             while self._steps and self._steps[0].at < now - WINDOW:

@@ -32,7 +32,7 @@ from speck.binder import EngineBinder
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.profile import CoreProbe, JobSample, LinkProbe
+from speck.core.profile import CoreProbe, JobSample, LinkProbe, mean_event_loop
 from speck.core.runtime import (
     Attempt,
     Capacity,
@@ -220,7 +220,8 @@ class FlinkEngine(EngineBinder):
                 key: (each.messages_in or 0) + (each.messages_out or 0) for key, each in samples.items()
             }
             idle = idle_cores(self.rest.task_managers())
-            share = self._cluster.processor_share.add(time.monotonic(), spent, busy, messages, idle)
+            loop = mean_event_loop((each.event_loop, messages[key]) for key, each in samples.items())
+            share = self._cluster.processor_share.add(time.monotonic(), spent, busy, messages, idle, loop)
             found |= {key: replace(each, processor_share=share) for key, each in samples.items()}
         return found
 

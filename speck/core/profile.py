@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Reference cores per root of the messages/s in and out of all jobs of one Flink process: its event loop of
-# the connections to brokers, which finds the more messages at a time the more there are.  0.0024 to 0.0032 by
-# thread, at 600 to 3,600 messages/s (benchmarks/placement/README.md).
+# the connections to brokers, which finds the more messages at a time the more there are.  Where it was not
+# measured: 0.0024 to 0.0032 by thread with messages that are sent one by one, at 600 to 3,600 messages/s
+# (benchmarks/placement/README.md); 0.0011 with messages that are sent several at a time.
 EVENT_LOOP = 0.0028
 # Messages/s that are left of sums and differences; the root would make much of them.
 _ROUNDING = 1e-6
@@ -16,6 +18,16 @@ _ROUNDING = 1e-6
 def event_loop_cores(messages: float, constant: float = EVENT_LOOP) -> float:
     """The reference cores of the event loop of a Flink process, by its messages/s in and out."""
     return constant * math.sqrt(messages) if messages > _ROUNDING else 0.0
+
+
+def mean_event_loop(measured: Iterable[tuple[float | None, float]]) -> float:
+    """The constant of an event loop from the measured ones of jobs, each with its messages or their rate.
+
+    :data:`EVENT_LOOP` where none was measured.
+    """
+    known = [(constant, weight) for constant, weight in measured if constant is not None and weight > 0]
+    total = sum(weight for _, weight in known)
+    return sum(constant * weight for constant, weight in known) / total if total > 0 else EVENT_LOOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +97,8 @@ class JobSample:
     ``processor_share`` is the processor time of the engine's workers per busy time of its jobs within the
     last minute: on a machine with more work than cores, busy time is longer than the work; it is shorter
     where much of the work is done outside of tasks (sending and receiving).  On Flink it leaves out what is
-    not of any one job: an idle process, idle jobs, and the event loop (:data:`EVENT_LOOP`).
+    not of any one job: an idle process, idle jobs, and the event loop.  ``event_loop`` is the cores of its
+    process's event loop per root of the messages/s in and out of the process, over the last minute.
     """
 
     engine_id: str
@@ -100,3 +113,4 @@ class JobSample:
     state_bytes: int | None = None
     acks: tuple[AckSample, ...] = ()
     processor_share: float | None = None
+    event_loop: float | None = None

@@ -9,7 +9,7 @@ from functools import cached_property
 from speck.core.draft import FREE, Draft
 from speck.core.graph import Endpoint, sinks_of, source_of
 from speck.core.job import Job
-from speck.core.profile import EVENT_LOOP
+from speck.core.profile import mean_event_loop
 from speck.core.trigger import REAL_TIME, interval_seconds
 from speck.placement.cost import load_of
 from speck.placement.problem import (
@@ -166,7 +166,7 @@ class _Builder:
             max_wan=options.max_wan,
             stamp=STAMP_BYTES[options.stamps],
             background=self._around.background,
-            event_loop=EVENT_LOOP,
+            event_loop=self._event_loop(),
             history=self._history(),
             history_step=self._around.inputs.interval,
         )
@@ -182,6 +182,14 @@ class _Builder:
             tuple(map(self._home_now, keys, self._channels)),
             self._fixed,
             sources,
+        )
+
+    def _event_loop(self) -> float:
+        """The mean of the measured jobs, by their rates."""
+        measured = ((name, self._profile(name).event_loop) for name in self._names)
+        return mean_event_loop(
+            (None if constant is None else constant.value, _value(self._rates.of(name), 0.0))
+            for name, constant in measured
         )
 
     # --- channels

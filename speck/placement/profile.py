@@ -43,6 +43,7 @@ class JobProfile:
     topic; ``cost`` processor time of a reference core, s a message; ``fixed`` cores without messages;
     ``selectivity`` messages out per message in; ``batch_overhead`` s; ``state`` bytes.  ``true_rate_in`` and
     ``true_rate_out`` are messages/s of a job that never waits; ``busiest`` names its most loaded vertex.
+    ``event_loop`` is reference cores per root of the messages/s in and out of its Flink process.
     """
 
     rate_in: Value | None = None
@@ -56,6 +57,7 @@ class JobProfile:
     state: Value | None = None
     true_rate_in: Value | None = None
     true_rate_out: Value | None = None
+    event_loop: Value | None = None
     busiest: str = ""
 
     def values(self) -> dict[str, Value]:

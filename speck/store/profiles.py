@@ -30,6 +30,7 @@ _SHORT = {
     "state": "st",
     "true_rate_in": "ti",
     "true_rate_out": "to",
+    "event_loop": "el",
     "round_trip": "rt",
     "bandwidth": "bw",
     "load": "l",

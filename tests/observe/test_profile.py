@@ -133,6 +133,20 @@ def test_busy_time_is_scaled_to_the_time_of_the_processor() -> None:
     assert value_of(estimated(samples).cost) == pytest.approx(5e-4, rel=0.01)
 
 
+def test_the_event_loop_of_its_process_is_that_of_the_last_sample_at_the_speed_of_the_site() -> None:
+    constants = [0.004, 0.003, 0.002, 0.0011, None]
+    stream = flink_stream([100] * 4, 1e-3)
+    samples = [replace(each, event_loop=loop) for each, loop in zip(stream, constants, strict=True)]
+    assert value_of(estimated(samples, speed=0.5).event_loop) == pytest.approx(0.00055)
+    assert estimated(flink_stream([100] * 5, 1e-3)).event_loop is None
+
+
+def test_an_event_loop_that_no_process_can_have_is_left_out() -> None:
+    samples = [replace(each, event_loop=math.inf) for each in flink_stream([100] * 5, 1e-3)]
+    assert estimated(samples).event_loop is None
+    assert value_of(estimated(samples).rate_in) == pytest.approx(100)
+
+
 def test_counts_that_come_late_are_used() -> None:
     """A sink reports nothing before its first message."""
     samples = flink_stream([100] * 8, 1e-3)

@@ -10,6 +10,7 @@ from speck.core.draft import Draft
 from speck.core.inventory import Inventory, Link, Uplink
 from speck.core.job import Composition
 from speck.core.placement import Expects, PlacementOptions
+from speck.core.profile import EVENT_LOOP
 from speck.placement.advice import advise
 from speck.placement.cost import evaluate, wire
 from speck.placement.graph import (
@@ -64,6 +65,18 @@ def test_stamps_in_binary_form_take_less_of_the_uplinks() -> None:
     texts, binary = (each.problem for each in map(_model, (desired, compact)))
     saved = {wire(texts, each, True) - wire(binary, each, True) for each in range(len(texts.channels))}
     assert saved == {0, STAMP_BYTES["text"] - STAMP_BYTES["compact"]}  # those of devices have no stamps
+
+
+def test_the_event_loop_is_the_mean_of_the_measured_ones_by_the_rates_of_their_jobs() -> None:
+    inputs = Profiler(rate=900)()
+    assert _model(road_traffic(), inputs).problem.event_loop == EVENT_LOOP
+    profiles = dict(inputs.jobs)
+    for name, constant in (("clean-a", 0.001), ("global", 0.002)):
+        profiles[name] = replace(profiles[name], event_loop=Value(constant, Known.MEASURED))
+    model = _model(road_traffic(), replace(inputs, jobs=profiles))
+    rates = _rates(model)
+    mean = (0.001 * rates["clean-a"] + 0.002 * rates["global"]) / (rates["clean-a"] + rates["global"])
+    assert model.problem.event_loop == pytest.approx(mean)
 
 
 def test_declared_rates_are_used_until_they_are_measured() -> None:

@@ -19,9 +19,10 @@ from speck.core import profile
 RECEIVED_BYTES = "receivedBytes"  # of the connector's sources
 SENT_BYTES = "numBytesSend"  # of sinks (FLIP-33)
 ACK_LEAST, ACK_MEDIAN, WINDOW_FULL = "ackMillisMin", "ackMillis", "windowFull"  # of the connector's sinks
+EVENT_LOOP = "eventLoop"  # of the connector's sources and sinks: cores per root of the messages/s, or -1
 BROKER = "broker"  # of the connector's sinks, a text
 JITTER = 1.0  # s, by which a vertex's own count of its time may fall
-PROFILED = (RECEIVED_BYTES, SENT_BYTES, ACK_LEAST, ACK_MEDIAN, WINDOW_FULL)
+PROFILED = (RECEIVED_BYTES, SENT_BYTES, ACK_LEAST, ACK_MEDIAN, WINDOW_FULL, EVENT_LOOP)
 
 Values = Mapping[str, Aggregate]
 
@@ -92,6 +93,7 @@ def job_sample(
         vertices=tuple(_vertex(each, before.get(each.name)) for each in vertices),
         state_bytes=state_bytes,
         acks=tuple(ack for each in vertices for ack in _acks(each.values, brokers)),
+        event_loop=_event_loop(vertices),
     )
 
 
@@ -121,6 +123,13 @@ def _busiest(reading: VertexReading, before: VertexReading | None) -> float:
 def _sum(vertices: Iterable[VertexReading], metric: str) -> int | None:
     found = [each.values[name].sum for each in vertices for name in named(each.values, metric)]
     return round(sum(found)) if found else None
+
+
+def _event_loop(vertices: Iterable[VertexReading]) -> float | None:
+    """The largest of the processes that the job runs in."""
+    found = [each.values[name].max for each in vertices for name in named(each.values, EVENT_LOOP)]
+    largest = max(found, default=0.0)
+    return largest if largest > 0 else None
 
 
 def _acks(values: Values, brokers: Mapping[str, str]) -> list[profile.AckSample]:

@@ -31,6 +31,7 @@ _JOB_VALUES = (
     "state",
     "true_rate_in",
     "true_rate_out",
+    "event_loop",
 )
 
 

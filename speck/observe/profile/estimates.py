@@ -110,6 +110,7 @@ def estimate(
         return Estimate(_with_spark_cost(rates, series, span, speed))
     vertices = tuple(_vertex_loads(working))
     known = _with_true_rates(rates, vertices, working)
+    known = replace(known, event_loop=_event_loop(working, latest, speed))
     return Estimate(_with_flink_cost(known, series, worked, speed, former or JobProfile()), vertices)
 
 
@@ -160,6 +161,12 @@ def _pair(sample: JobSample, first: str, second: str) -> tuple[float | None, flo
 
 
 # --- Flink
+
+
+def _event_loop(span: _Span, samples: Sequence[Received], speed: float) -> Value | None:
+    """The newest constant of the event loop, which is that of a minute."""
+    measured = [each.sample.event_loop for each in samples if each.sample.event_loop is not None]
+    return span.measured(speed * measured[-1]) if measured else None
 
 
 def _vertex_loads(span: _Span) -> Iterator[VertexLoad]:

@@ -22,6 +22,7 @@ JUMP = 1000.0  # times the former rate
 INEXACT = 1.0  # s, by which the times of a vertex may fall
 IDLE = 15.0  # s, after which counts that the engine reports again are those of a job without messages
 MOST_WORK = 100.0  # times the busy time
+MOST_EVENT_LOOP = 1.0  # cores of an event loop with one message a second
 _LARGEST = 2.0**63  # a counter of Java's long: beyond it, the report is no count
 _LONGEST = 3600.0  # s, of an acknowledgement or of a batch's work
 _COUNTS = ("messages_in", "messages_out", "bytes_in", "bytes_out")
@@ -205,6 +206,7 @@ def _cleaned(sample: JobSample, oddities: Oddities) -> JobSample:
         bytes_out=number(sample.bytes_out),
         state_bytes=number(sample.state_bytes),
         processor_share=number(sample.processor_share, MOST_WORK),
+        event_loop=number(sample.event_loop, MOST_EVENT_LOOP),
         vertices=() if odd_vertices else sample.vertices,
         batches=batches,
         cores_used=sample.cores_used if _is_valid_size(sample.cores_used) else 1,
@@ -219,6 +221,7 @@ def _is_sound(sample: JobSample) -> bool:
         all(each is None or _is_valid(each) for each in counts)
         and _is_valid_size(sample.cores_used)
         and (sample.processor_share is None or _is_valid(sample.processor_share, MOST_WORK))
+        and (sample.event_loop is None or _is_valid(sample.event_loop, MOST_EVENT_LOOP))
         and all(map(_is_valid_vertex, sample.vertices))
         and all(map(_is_valid_batch, sample.batches))
         and all(map(_are_valid_acks, sample.acks))

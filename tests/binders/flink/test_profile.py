@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -202,6 +203,26 @@ def test_the_event_loop_that_all_jobs_share_is_no_work_of_one_of_them() -> None:
         20, 1.0 + 2 * idle + loop + 10 * TASK_MANAGERS.job, {"a": 0.5, "b": 1.5}, counts, TASK_MANAGERS
     )
     assert again == pytest.approx(0.5, rel=0.1)
+
+
+def test_the_measured_event_loop_is_taken_off_in_place_of_the_usual_one() -> None:
+    share, counts = ProcessorShare(0.1), {"a": 9000}
+    share.add(0, 0.0, {"a": 0.0}, {"a": 0}, TASK_MANAGERS, 0.001)
+    others = 10 * (TASK_MANAGERS.process + TASK_MANAGERS.job + 0.001 * math.sqrt(900))
+    assert share.add(10, 1.0 + others, {"a": 2.0}, counts, TASK_MANAGERS, 0.001) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([-1.0], None), ([0.0011], 0.0011), ([0.0011, 0.002], 0.002), ([-1.0, 0.002], 0.002), ([], None)],
+)
+def test_the_event_loop_is_that_of_the_connectors_where_they_know_it(
+    values: list[float], expected: float | None
+) -> None:
+    reading = source(10, 4)
+    loops = {f"Source__{number}.eventLoop": single(value) for number, value in enumerate(values)}
+    found = job_sample("id", 9.0, [replace(reading, values={**reading.values, **loops})], {}, {}, None)
+    assert found.event_loop == expected
 
 
 def test_overestimated_idle_shares_leave_a_busy_job_a_cost() -> None:

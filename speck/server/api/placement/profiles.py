@@ -65,6 +65,7 @@ class JobProfileSchema(Schema):
     state = _value("size of its state, bytes")
     true_rate_in = _value("messages/s in, if it never waited")
     true_rate_out = _value("messages/s out, if it never waited")
+    event_loop = _value("reference cores of its process's event loop per root of the messages/s (Flink)")
     busiest = text("its most loaded vertex (Flink)", allow_none=True)
     vertices = fields.List(fields.Nested(VertexSchema), metadata={"description": "the source first (Flink)"})
 

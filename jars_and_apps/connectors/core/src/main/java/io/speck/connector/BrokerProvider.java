@@ -64,6 +64,14 @@ public interface BrokerProvider {
      */
     String checkFilter(String filter);
 
+    /**
+     * Returns the cores of the event loop that all connections of this process share, per root of the messages/s in and
+     * out; -1 while it is not known, and for a kind without one.
+     */
+    default double eventLoop() {
+        return -1;
+    }
+
     /** Ends all connections and threads permanently, for a process that drops this library. */
     void stop();
 }

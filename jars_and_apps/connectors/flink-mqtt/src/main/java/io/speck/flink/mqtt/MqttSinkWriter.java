@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import io.speck.connector.Brokers;
 import io.speck.connector.writer.AckMetrics;
 import io.speck.connector.writer.SinkMetrics;
 import io.speck.mqtt.Utf8;
@@ -36,6 +37,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         metrics.gauge("ackMillis", () -> acks().medianMillis());
         metrics.gauge("windowFull", () -> acks().windowFull());
         metrics.gauge("broker", () -> settings.sink().login().toString());
+        metrics.gauge("eventLoop", Brokers.of(settings.sink().login())::eventLoop);
         metrics.gauge("skippedResults", () -> leftOut(OnErrorSink::skipped));
         metrics.gauge("parkedResults", () -> leftOut(OnErrorSink::parked));
         if (job != null) {

@@ -1,5 +1,6 @@
 package io.speck.flink.mqtt;
 
+import io.speck.connector.BrokerProvider;
 import io.speck.connector.Brokers;
 import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.Received;
@@ -65,7 +66,8 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
     public void start() {
         LibraryRelease.register(context.getUserCodeClassLoader());
         // Whoever wrote to the broker of this session may have been moved away since a power cut of the site.
-        Brokers.of(settings.login()).takeOver(parking);
+        BrokerProvider broker = Brokers.of(settings.login());
+        broker.takeOver(parking);
         input = CurrentInput.ofThread();
         input.hold(false);
         SourceReaderMetricGroup metrics = context.metricGroup();
@@ -87,6 +89,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         metrics.gauge("skipped", leftOut::skipped);
         metrics.gauge("parked", leftOut::parked);
         gauge("connected", each -> each.connected() ? 1 : 0);
+        metrics.gauge("eventLoop", broker::eventLoop);
     }
 
     private void gauge(String name, ToLongFunction<SourceMetrics> value) {

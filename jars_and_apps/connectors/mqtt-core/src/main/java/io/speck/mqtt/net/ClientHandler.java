@@ -152,7 +152,10 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     private void handle(ChannelHandlerContext context, MqttMessage packet) {
         switch (packet.fixedHeader().messageType()) {
-            case PUBLISH -> listener.published(connection, aliases.resolved((MqttPublishMessage) packet));
+            case PUBLISH -> {
+                Runtime.LOOP_COST.count();
+                listener.published(connection, aliases.resolved((MqttPublishMessage) packet));
+            }
             case PUBACK -> acknowledged(packet);
             case PINGRESP -> answered();
             case CONNACK -> accept(context, (MqttConnAckMessage) packet);

@@ -30,8 +30,12 @@ public final class Runtime {
         System.setProperty("io.netty.allocator.type", "pooled");
     }
 
-    public static final EventLoopGroup LOOPS = new MultiThreadIoEventLoopGroup(
-            EVENT_LOOPS, new DefaultThreadFactory("mqtt", true), NioIoHandler.newFactory());
+    private static final LoopThreads THREADS = new LoopThreads();
+
+    public static final EventLoopGroup LOOPS =
+            new MultiThreadIoEventLoopGroup(EVENT_LOOPS, THREADS, NioIoHandler.newFactory());
+
+    public static final EventLoopCost LOOP_COST = new EventLoopCost(System::nanoTime, THREADS::processorNanos);
 
     /** Small arenas: netty's own defaults would take megabytes for each thread. */
     public static final ByteBufAllocator BUFFERS =

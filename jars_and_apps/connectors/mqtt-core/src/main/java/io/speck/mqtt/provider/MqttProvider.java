@@ -63,6 +63,11 @@ public final class MqttProvider implements BrokerProvider {
     }
 
     @Override
+    public double eventLoop() {
+        return Runtime.LOOP_COST.perRoot();
+    }
+
+    @Override
     public void stop() {
         Runtime.stop();
     }

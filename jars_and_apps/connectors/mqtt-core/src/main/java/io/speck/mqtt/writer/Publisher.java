@@ -10,6 +10,7 @@ import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ReasonCodes;
+import io.speck.mqtt.net.Runtime;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collection;
@@ -497,6 +498,7 @@ final class Publisher implements WriterConnection.Owner {
             outbox.remove();
             boolean retained = newestRetained.retains(message);
             message.encode(inflight.add(message), retained, forms.of(message, retained), chunk);
+            Runtime.LOOP_COST.count();
         }
         target.write(chunk);
     }
