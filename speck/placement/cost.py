@@ -58,6 +58,11 @@ CHECKPOINT_SECONDS = (
 )
 # Processor time of a broker under full load, s a message and reader, which takes many messages at a time.
 BROKER_PASS = 10e-6
+# Messages/s of a channel above which the broker finds several at each wake-up, so that what a message costs
+# beyond BROKER_PASS falls with the root: 40 us at 400/s and 26 us at 1,840/s were measured, 24 is computed.
+BROKER_BUSY = 400.0
+# Each step halves the error of a site's growth at least.
+_CORRECTIONS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +165,24 @@ def crossings(problem: Problem, channel: int, sites: Sequence[int], home: int) -
 
 def broker_load(problem: Problem, channel: int, home: int) -> float:
     """The cores of a site that its broker uses for a channel."""
+    return _broker_cores(problem, _passed(problem, channel)) / problem.sites[home].speed
+
+
+def _broker_cores(problem: Problem, passed: float) -> float:
+    """The reference cores that a broker uses to pass on these messages/s of a channel."""
+    least = _least_broker_cost(problem)
+    share = math.sqrt(BROKER_BUSY / passed) if passed > BROKER_BUSY else 1.0
+    return (least + (problem.broker_cost - least) * share) * passed
+
+
+def _least_broker_cost(problem: Problem) -> float:
+    return min(BROKER_PASS, problem.broker_cost)
+
+
+def _passed(problem: Problem, channel: int) -> float:
+    """The messages/s that a broker passes on for a channel, each once for every reader."""
     _, _, through = problem.rates
-    passes = max(1, len(problem.readers[channel]))
-    return problem.broker_cost * through[channel] * passes / problem.sites[home].speed
+    return through[channel] * max(1, len(problem.readers[channel]))
 
 
 def transfer(size: float, bandwidth: float, traffic: float) -> tuple[float, float]:
@@ -374,20 +394,13 @@ def _multiplier(problem: Problem, placement: Placement, loads: _Loads) -> tuple[
 
 
 def _limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:
-    into, _, through = problem.rates
+    into, _, _ = problem.rates
     others = problem.others
     fixed = list(others.cores)
     for job, place in zip(problem.jobs, placement.sites, strict=True):
         fixed[place] += job.fixed / problem.sites[place].speed
     for index, site in enumerate(problem.sites):
-        steady, constant = others.messages[index], problem.loop_cores(index, 1.0)
-        growth = growth_within(
-            site.cores - fixed[index],
-            loads.summed[index] - fixed[index],
-            loads.messages[index] - steady,
-            steady,
-            constant,
-        )
+        growth = _growth_of_site(problem, placement, loads, index, fixed[index])
         if growth < math.inf:
             yield growth, f"site {site.name}"
         for total, other, bandwidth in (
@@ -399,8 +412,35 @@ def _limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[t
     for index, (job, place) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
         if into[index] * job.cost > 0:
             yield problem.sites[place].speed * job.parallelism / (into[index] * job.cost), f"job {job.name}"
-    yield from _broker_limits(problem, placement, through)
+    yield from _broker_limits(problem, placement)
     yield from _window_limits(problem, placement, loads)
+
+
+def _growth_of_site(problem: Problem, placement: Placement, loads: _Loads, site: int, fixed: float) -> float:
+    """The factor by which the rates may grow until the site is full; ``fixed`` cores do not grow with them.
+
+    Its broker takes less for a message the more there are, by which the factor is corrected step by step.
+    """
+    homed = (channel for channel, home in enumerate(placement.homes) if home == site)
+    passed = [_passed(problem, channel) for channel in homed]
+    place, steady = problem.sites[site], problem.others.messages[site]
+
+    def brokers(factor: float) -> float:
+        return sum(_broker_cores(problem, factor * each) for each in passed) / place.speed
+
+    linear, factor = loads.summed[site] - fixed - brokers(1.0), 1.0
+    for _ in range(_CORRECTIONS):
+        before = factor
+        factor = growth_within(
+            place.cores - fixed,
+            linear + brokers(factor) / factor,
+            loads.messages[site] - steady,
+            steady,
+            problem.loop_cores(site, 1.0),
+        )
+        if factor in (0.0, math.inf) or abs(factor - before) <= 1e-9 * factor:
+            break
+    return factor
 
 
 def growth_within(room: float, linear: float, messages: float, steady: float, constant: float) -> float:
@@ -419,16 +459,14 @@ def growth_within(room: float, linear: float, messages: float, steady: float, co
     return max(0.0, (root**2 - steady) / messages)
 
 
-def _broker_limits(
-    problem: Problem, placement: Placement, through: Sequence[float]
-) -> Iterator[tuple[float, str]]:
+def _broker_limits(problem: Problem, placement: Placement) -> Iterator[tuple[float, str]]:
     """Limits of the brokers, which have one thread each."""
     cores = [0.0] * len(problem.sites)
     for channel, home in enumerate(placement.homes):
-        cores[home] += broker_load(problem, channel, home)
+        cores[home] += _least_broker_cost(problem) * _passed(problem, channel) / problem.sites[home].speed
     for index, used in enumerate(cores):
         if used > 0:
-            yield problem.broker_cost / BROKER_PASS / used, f"broker {problem.sites[index].name}"
+            yield 1 / used, f"broker {problem.sites[index].name}"
 
 
 def _window_limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:

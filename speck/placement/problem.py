@@ -187,7 +187,8 @@ class Problem:
     overhead: float = 72.0
     stamp: float = 78.0
     acknowledgement: float = 27.0
-    # Processor time of a broker, s a message and reader, at hundreds of messages/s: it wakes up for each.
+    # Processor time of a broker, s a message and reader, where it wakes up for each: up to BROKER_BUSY
+    # messages/s of a channel (speck.placement.cost).
     broker_cost: float = 40e-6
     # Reference cores per root of the messages/s into and out of all Flink jobs of a site (its event loop).
     event_loop: float = 0.0

@@ -14,7 +14,7 @@ from binders.common.processor import ProcessorShare
 from binders.flink.workers import TASK_MANAGERS
 from speck.core.profile import EVENT_LOOP, JobSample, event_loop_cores
 from speck.observe.profile.estimates import estimate
-from speck.placement.cost import evaluate, growth_within, load_of
+from speck.placement.cost import BROKER_PASS, broker_load, evaluate, growth_within, load_of
 from speck.placement.problem import Channel, EngineModel, Load, PlacedJob, Placement, Problem, SiteModel, Tier
 from testbed.doubles.samples import PERIOD, flink_stream, series_of
 from testbed.placement.random_problems import make
@@ -164,6 +164,7 @@ def test_jobs_of_other_compositions_share_the_event_loop() -> None:
     )
 )
 def test_a_site_is_full_at_its_multiplier(problem: Problem) -> None:
+    problem = replace(problem, broker_cost=BROKER_PASS)  # that of a busy broker, which grows with the rates
     placement = problem.all_in_cloud
     found = evaluate(problem, placement)
     room, fixed = problem.sites[problem.cloud].cores, sum(job.fixed for job in problem.jobs)
@@ -174,6 +175,32 @@ def test_a_site_is_full_at_its_multiplier(problem: Problem) -> None:
     more = [replace(each, rate=each.rate * grown) for each in problem.channels]
     full = evaluate(replace(problem, channels=more), Placement(placement.sites, placement.homes))
     assert full.sites[problem.cloud].cores == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "readers", "microseconds"),
+    [(100, 1, 40), (400, 1, 40), (1_600, 1, 25), (800, 2, 25), (40_000, 1, 13)],
+)
+def test_a_broker_takes_less_for_a_message_where_it_finds_several(
+    rate: float, readers: int, microseconds: float
+) -> None:
+    sites = [SiteModel(name="a", cores=1.0, speed=0.5)]
+    jobs = [PlacedJob(name=str(each), allowed=(0,), inputs=(0,)) for each in range(readers)]
+    problem = Problem(sites=sites, jobs=jobs, channels=[Channel(name="t", homes=(0,), rate=rate)])
+    passed = rate * readers
+    assert broker_load(problem, 0, 0) == pytest.approx(passed * microseconds * 1e-6 / 0.5)
+    assert broker_load(replace(problem, broker_cost=0.0), 0, 0) == 0
+
+
+@tries(25)
+@given(st.builds(make, st.integers(0, 10_000), jobs=st.integers(2, 5)), st.floats(1, 8))
+def test_a_site_has_room_for_its_multiplier(problem: Problem, load: float) -> None:
+    problem = replace(problem, channels=[replace(each, rate=each.rate * load) for each in problem.channels])
+    placement = problem.all_in_cloud
+    found = evaluate(problem, placement).multiplier
+    more = [replace(each, rate=each.rate * found) for each in problem.channels]
+    sites = evaluate(replace(problem, channels=more), placement).sites
+    assert max(each.cores for each in sites) <= 1 + 1e-6
 
 
 @pytest.mark.parametrize(
