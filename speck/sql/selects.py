@@ -30,7 +30,7 @@ from speck.sql.types import TOPIC, WINDOW_COLUMNS, Column, Contract, Type
 MOST_COLUMNS = 256
 MOST_SLIDES = 1000
 MOST_WINDOW_MS = 366 * 86_400_000
-STEP_MS = 1000  # in which the progress of inputs is sent, where no windows have a slide
+STEP_MS = 1000  # in which the progress of inputs is sent, where windows are sessions
 RANK_COLUMN = ("rank",)  # until the number of the columns before it is known
 
 

@@ -51,7 +51,9 @@ def _join_faults(old: Join | None, new: Join | None) -> Iterator[str]:
     if old.tables != new.tables:
         yield f"the join is of {' and '.join(new.tables)}, and was of {' and '.join(old.tables)}"
         return
-    if (pairs(old), old.windows.slide_ms) != (pairs(new), new.windows.slide_ms):
+    # The steps of the progress of a join by time are in no state.
+    slides = [None if each.bounds is not None else each.windows.slide_ms for each in (old, new)]
+    if pairs(old) != pairs(new) or slides[0] != slides[1]:
         yield f"the join changes from {pairs(old)} to {pairs(new)}"
     if old.distinct != new.distinct:
         yield f"the join {'gets' if new.distinct else 'loses'} its DISTINCT"

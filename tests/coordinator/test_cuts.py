@@ -23,6 +23,7 @@ from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.placement.profile import Inputs, JobProfile
 from speck.schema.compositions import load_composition
+from speck.sql import joins
 from speck.sql.program import Program
 from speck.store import Store
 from speck.testing.waiting import eventually
@@ -286,6 +287,42 @@ def test_an_input_job_that_does_not_run_does_not_begin_or_end_to_merge_rows(
     bench.world.crash("q5.bids-a", state=JobState.FAILED)
     bench.apply(texts[before])
     bench.apply(texts[after])
+
+
+JOINED = TEXT.replace(
+    "jobs:",
+    """  ask/+:
+    as: asks
+    at: [A]
+    schema: {time: timestamp(ms) not null, auction: bigint not null}
+    event_time: time
+    watermark: 1 s
+jobs:""",
+).replace(
+    TEXT[TEXT.index("    SELECT") : TEXT.index("  sink_topic")],
+    """    SELECT b.price AS price FROM bids AS b JOIN asks AS a ON a.auction = b.auction
+    AND a.time BETWEEN b.time AND b.time + INTERVAL '1' HOUR
+""",
+)
+
+
+def test_frames_get_other_bounds_only_while_the_input_job_runs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of another version: what was sent since the last checkpoint would come in other frames."""
+    with monkeypatch.context() as former:
+        former.setattr(joins, "_STEP_MS", 1000)
+        bench.apply(JOINED)
+        bench.world.crash("q5.asks-a", state=JobState.FAILED)
+        assert "Update" not in kinds_of(bench.plan(JOINED))
+    with pytest.raises(InvalidInput, match="other bounds while the job is failed") as raised:
+        bench.plan(JOINED)
+    assert "'q5.asks-a'" in str(raised.value) and "q5.bids" not in str(raised.value)
+    bench.plan(f"{JOINED}  upgrade: stateless\n")
+    with monkeypatch.context() as former:
+        former.setattr(joins, "_STEP_MS", 1000)
+        bench.apply(JOINED)
+    bench.apply(JOINED)
 
 
 # --- what runs: advice and the adaptation loop

@@ -10,6 +10,7 @@ import pytest
 from speck.coordinator.planning.query_edits import query_notes, refused_queries
 from speck.core.job import Job
 from speck.core.plan import Deployed
+from speck.sql import joins
 from speck.sql.bind import bind
 from speck.sql.cuts import form_of, input_of, rest_of
 from speck.sql.program import Program
@@ -371,6 +372,15 @@ def test_an_edit_that_the_state_of_a_join_outlives_is_accepted(after: str, mixed
     assert faults(JOIN, after) == []
     notes = query_notes({"a": sql_job("a", after)}, {"a": Deployed(sql_job("a", JOIN))})
     assert ("a" in notes) == mixed
+
+
+def test_another_step_of_the_progress_keeps_the_state_of_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = sql_job("a", JOIN)
+    monkeypatch.setattr(joins, "_STEP_MS", 1000)
+    former = sql_job("a", JOIN)
+    assert former != now
+    for before, after in ((former, now), (now, former)):
+        assert refused_queries({"a": after}, {"a": Deployed(before)}, []) == []
 
 
 # --- parts of a query with a cut

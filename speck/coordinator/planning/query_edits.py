@@ -12,7 +12,7 @@ from speck.core.plan import Deployed
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
 from speck.sql.contracts import reader_faults
-from speck.sql.program import Program
+from speck.sql.program import Program, Sends
 from speck.sql.signature import leaves_slides, mixes, state_faults
 
 _WRITER, _READER = "writer ", "reader "
@@ -53,7 +53,9 @@ def refused_recuts(
     """A fault for each input job that begins or ends to merge rows while its former form does not run.
 
     It would start from the last checkpoint, and send the rows since then again in a form in which the rest
-    cannot recognise them.  In its former form it repeats them as they were.
+    cannot recognise them.  In its former form it repeats them as they were.  So it is with frames that end
+    at other messages than before, as those of another version may; 'upgrade: stateless' accepts that, since
+    no file gives the job its former form again.
     """
     return [
         Fault(message, name, "cut")
@@ -68,13 +70,26 @@ def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None)
     if before is None or after is None or before.sends is None or after.sends is None:
         return
     state = JobState.UNKNOWN if status is None else status.state
-    if _merges(before) != _merges(after) and state is not JobState.RUNNING:
+    if state is JobState.RUNNING:
+        return
+    if _merges(before) != _merges(after):
         cuts = f"from {before.sends.cut!r} to {after.sends.cut!r}"
         right = f"expected 'cut: {before.sends.cut}' until it runs"
         yield (
             f"the cut changes {cuts} while the job is {state.value}: "
             f"rows since its last checkpoint would be counted twice ({right})"
         )
+    elif job.upgrade == "stateful" and _frame_ends(before.sends) != _frame_ends(after.sends):
+        right = "expected the change once it runs, or 'upgrade: stateless'"
+        yield (
+            f"the frames of the query get other bounds while the job is {state.value}: "
+            f"rows since its last checkpoint would be counted twice ({right})"
+        )
+
+
+def _frame_ends(sends: Sends) -> tuple[int, int, int]:
+    """What decides after which message a frame ends; the cut does not."""
+    return sends.step_ms, sends.rows, sends.frame
 
 
 def _merges(program: Program) -> bool:
