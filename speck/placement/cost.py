@@ -144,8 +144,9 @@ def service(job: PlacedJob, rate: float, site: SiteModel, utilisation: float) ->
 
 def wire(problem: Problem, channel: int, written: bool) -> float:
     """The bytes of a message on the wire, from a job to a broker (``written``) or from there to a job."""
-    size = problem.channels[channel].size + problem.overhead
-    size += problem.stamp if problem.writers[channel] else 0.0
+    found = problem.channels[channel]
+    stamp = problem.stamp if found.stamp is None else found.stamp
+    size = found.size + problem.overhead + (stamp if problem.writers[channel] else 0.0)
     return size + (problem.acknowledgement if written else 0.0)
 
 

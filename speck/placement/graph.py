@@ -10,6 +10,7 @@ from speck.core.draft import FREE, Draft
 from speck.core.graph import Endpoint, sinks_of, source_of
 from speck.core.job import Job
 from speck.core.profile import mean_event_loop
+from speck.core.topic import SQL_TOPICS
 from speck.core.trigger import REAL_TIME, interval_seconds
 from speck.placement.cost import load_of
 from speck.placement.problem import (
@@ -30,6 +31,8 @@ COST = {EngineModel.FLINK: 8e-6, EngineModel.SPARK: 12e-6}  # s a message
 # Bytes a message, by the form of stamps.  Texts: as counted by the rig; the binary form, with names of topics
 # sent once a connection: benchmarks.wire.
 STAMP_BYTES = {"text": 78.0, "compact": 19.0}
+_KAFKA = "kafka://"  # where stamps have one form
+_SHORT = "compact"  # the form between the parts of a query, whatever the engines are set to
 SIZE = 110.0  # bytes of a message
 RATE = 100.0  # messages/s of a source
 MEMORY = {EngineModel.FLINK: 3e6, EngineModel.SPARK: 2.5e6}  # bytes of a job without state
@@ -139,6 +142,12 @@ def model_of(draft: Draft, around: Surroundings) -> Model:
     return _Builder(draft, around).model()
 
 
+def stamp_at(written: Endpoint) -> float | None:
+    """The bytes of a stamp in a topic between the parts of a query; ``None`` for another topic."""
+    between = written.topic.startswith(SQL_TOPICS) and not written.broker.startswith(_KAFKA)
+    return STAMP_BYTES[_SHORT] if between else None
+
+
 class _Builder:
     def __init__(self, draft: Draft, around: Surroundings) -> None:
         self._draft, self._around, self._table = draft, around, around.table
@@ -224,6 +233,7 @@ class _Builder:
         """
         first = [name for name in writers if sinks_of(self._draft.jobs[name])[0] == written]
         self._add(_key(written), (self._broker(written.broker),), first)
+        self._channels[-1] = replace(self._channels[-1], stamp=stamp_at(written))
         if not first:
             readers = self._draft.graph.readers_at(written)
             rate = max((known.value for name in readers if (known := self._rates.of(name))), default=0.0)

@@ -89,13 +89,15 @@ class PlacedJob:
 class Channel:
     """A topic: ``size`` is bytes of payload and topic of a message, ``rate`` that of messages born here.
 
-    ``homes`` are the indices of the sites whose broker may hold it; one: its home is fixed.
+    ``homes`` are the indices of the sites whose broker may hold it; one: its home is fixed.  ``stamp`` is
+    the bytes of a stamp, if they are not those of the problem.
     """
 
     name: str
     homes: tuple[int, ...]
     size: float = 110.0
     rate: float = 0.0
+    stamp: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,7 +177,7 @@ def test_what_runs_is_planned_again_without_a_change(bench: Bench) -> None:
 
 def test_what_runs_may_begin_to_merge_and_end_it(bench: Bench) -> None:
     bench.apply(TEXT.replace("cut: auto", "cut: filter"))
-    bench.profiles = dict.fromkeys(INPUTS, profile(5000.0, 0.03))  # the rows of 32 messages in one
+    bench.profiles = dict.fromkeys(INPUTS, profile(5000.0, 0.06))  # the rows of 16 messages in one
     planned = bench.plan(TEXT)
     assert cuts(planned) == dict.fromkeys(INPUTS, "partials")
     assert kinds_of(planned) == {"Update", "Keep"}

@@ -67,6 +67,22 @@ def test_stamps_in_binary_form_take_less_of_the_uplinks() -> None:
     assert saved == {0, STAMP_BYTES["text"] - STAMP_BYTES["compact"]}  # those of devices have no stamps
 
 
+def test_stamps_between_the_parts_of_a_query_are_short_whatever_the_engines_have() -> None:
+    at_a = {"spe_address": engine_at("A"), "source_broker": broker_at("A")}
+    at_d = {"spe_address": engine_at("D"), "source_broker": broker_at("D")}
+    jobs = [
+        make_job("q.t-a", "in", "speck/sql/q/0/t-a", sink_broker=broker_at("D"), **at_a),
+        make_job("q.rest", "speck/sql/q/0/+", sink_broker=broker_at("D"), **at_d),
+    ]
+    problem = _model(composition(*jobs)).problem
+    sizes = {
+        each.name.rpartition(" ")[2]: wire(problem, index, True) - each.size - problem.overhead
+        for index, each in enumerate(problem.channels)
+    }
+    assert sizes["speck/sql/q/0/t-a"] == STAMP_BYTES["compact"] + problem.acknowledgement
+    assert sizes["out"] == STAMP_BYTES["text"] + problem.acknowledgement
+
+
 def test_the_event_loop_is_the_mean_of_the_measured_ones_by_the_rates_of_their_jobs() -> None:
     inputs = Profiler(rate=900)()
     assert _model(road_traffic(), inputs).problem.event_loop == EVENT_LOOP

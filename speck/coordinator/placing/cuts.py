@@ -9,13 +9,14 @@ from functools import cached_property
 
 from speck.coordinator.placing.cut_corrections import CutCorrections
 from speck.coordinator.placing.placer import Placer
+from speck.core.graph import sinks_of
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.errors import Fault, InvalidInput
 from speck.placement.cost import Figures, combined, evaluate, wire
 from speck.placement.cuts import Vector, best, choose
 from speck.placement.explain import traffic
-from speck.placement.graph import Model
+from speck.placement.graph import Model, stamp_at
 from speck.placement.profile import Inputs, JobProfile, Known, Value, assumed_cost
 from speck.placement.profile import combined as better_known
 from speck.sql.cuts import input_of, table_of, whole_of
@@ -359,7 +360,8 @@ class CutChoice:
             return whole, whole
         profile = self._profiles(self._with(name, cut), self.query.inputs)[name]
         frames = _value(profile.selectivity) * rate
-        overhead = problem.overhead + problem.stamp + problem.acknowledgement
+        stamp = stamp_at(sinks_of(self.query.inputs[name])[0])
+        overhead = problem.overhead + (problem.stamp if stamp is None else stamp) + problem.acknowledgement
         return whole, frames * (_value(profile.bytes_out) + overhead)
 
     def _with(self, name: str, cut: str) -> Vector:

@@ -46,8 +46,9 @@ class CompactWireTest {
 
     private Mosquitto broker = shared;
     private final String name = "test-" + TESTS.incrementAndGet();
-    private final String topic = name + "/a";
-    private final String note = "{\"topics\": [\"" + name + "/#\"], \"owner\": \"0a1b\"}";
+    private String level = name;
+    private String topic = name + "/a";
+    private String note = noteOf(level);
     private MqttSink sink;
     private int sent;
     private final MemoryJournal journal = new MemoryJournal();
@@ -100,8 +101,12 @@ class CompactWireTest {
         opened.add(CompactWire.watch(broker.url(), topic, forms));
     }
 
+    private static String noteOf(String level) {
+        return "{\"topics\": [\"" + level + "/#\"], \"owner\": \"0a1b\"}";
+    }
+
     private MqttSource reader(long committed, long end) throws Exception {
-        MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()), name, name + "/#", 65535,
+        MqttSource source = new MqttSource(new SourceSettings(Login.anonymous(broker.url()), name, level + "/#", 65535,
                 32 << 20, "speck/fence/" + name, 1, false, PATIENCE), journal);
         opened.add(source);
         source.open(committed, end);
@@ -190,6 +195,56 @@ class CompactWireTest {
             sink.flush();
             assertEquals("r/0/0/0", wire.take(1).get(0).stamp().sequence());
         }
+    }
+
+    /** Nobody but SpecK's own parts reads such a topic, so that no setting is needed. */
+    @Test
+    void theTopicsBetweenThePartsOfAQueryNeedNoSetting(@TempDir Path place) throws Exception {
+        System.clearProperty(CompactWire.PROPERTY);
+        Mosquitto own = broker(place); // a connection that is opened with this setting
+        opened.add(own);
+        level = "speck/sql/" + name;
+        topic = level + "/0/rows-a";
+        note = noteOf(level);
+        use(own);
+        MqttSource source = reader(0, 0);
+        sendUntil(true);
+        assertRead(source, 0, sent);
+        Topic.retain(broker.url(), "speck/session/late", note); // a reader of an older version
+        sendUntil(false);
+        Topic.retain(broker.url(), "speck/session/late", "");
+        sendUntil(true);
+        assertRead(source, 0, sent);
+    }
+
+    @Test
+    void otherTopicsHaveTextsWithoutTheSetting(@TempDir Path place) throws Exception {
+        System.clearProperty(CompactWire.PROPERTY);
+        staysAtTexts(name, place);
+    }
+
+    @Test
+    void theSettingTextHoldsForTheTopicsOfQueriesToo(@TempDir Path place) throws Exception {
+        System.setProperty(CompactWire.PROPERTY, "text");
+        staysAtTexts("speck/sql/" + name, place);
+    }
+
+    private void staysAtTexts(String first, Path place) throws Exception {
+        Mosquitto own = broker(place);
+        opened.add(own);
+        level = first;
+        topic = level + "/a";
+        note = noteOf(level);
+        use(own);
+        MqttSource source = reader(0, 0);
+        Await.until("the claim", () -> CompactWire.retained(broker.url(), "speck/fence/" + name).contains("compact"));
+        for (long end = System.nanoTime() + 3 * SECOND; System.nanoTime() < end;) { // reports come every second
+            send(1);
+            TimeUnit.MILLISECONDS.sleep(100);
+        }
+        assertRead(source, 0, sent);
+        Await.until("all", () -> forms.size() >= sent);
+        assertEquals(List.of(0), forms.stream().distinct().toList());
     }
 
     @Test

@@ -28,9 +28,10 @@ import java.util.zip.CRC32C;
  * partition and epoch; path; fingerprint. Not thread-safe: the last run is cached.
  */
 public final class CompactForm {
-    /** The Java property of a writer's process that permits this form ({@code compact}; by default {@code text}). */
+    /** The Java property of a writer's process that permits this form ({@code compact}) or not ({@code text}). */
     public static final String PROPERTY = "speck.sink.stamps";
     private static final String COMPACT = "compact";
+    private static final String TEXTS = "text";
 
     private static final int VERSION = 0x80; // no text in UTF-8 begins so
     private static final int VERSION_BITS = 0xC0;
@@ -73,9 +74,22 @@ public final class CompactForm {
         }
     }
 
-    /** True if the writers of this process may send this form. */
+    /** The topics for which the writers of a process may send this form: all, those between parts of a query, or none. */
+    public enum Permission {
+        ALL,
+        PARTS,
+        NONE;
+
+        /** Returns that of this process, by {@link #PROPERTY}. */
+        public static Permission ofProcess() {
+            String value = System.getProperty(PROPERTY);
+            return COMPACT.equals(value) ? ALL : TEXTS.equals(value) ? NONE : PARTS;
+        }
+    }
+
+    /** True if the writers of this process may send this form to any topic. */
     public static boolean permitted() {
-        return COMPACT.equals(System.getProperty(PROPERTY));
+        return Permission.ofProcess() == Permission.ALL;
     }
 
     /**

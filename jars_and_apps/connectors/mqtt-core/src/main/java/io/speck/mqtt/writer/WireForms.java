@@ -3,6 +3,7 @@ package io.speck.mqtt.writer;
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.connector.reader.FenceText;
 import io.speck.mqtt.stamp.CompactForm;
+import io.speck.mqtt.stamp.CompactForm.Permission;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
@@ -14,7 +15,8 @@ import java.util.Set;
 /**
  * Chooses the form in which each message is sent: short where it is sure that all readers read it, else as texts.
  *
- * <p>The Java property {@code speck.sink.stamps} permits it ({@code compact}; by default {@code text}). Then a stamp has
+ * <p>The Java property {@code speck.sink.stamps} permits it for all topics ({@code compact}), or for none ({@code text});
+ * by default it is permitted for those between the parts of a query, which nobody but these parts reads. Then a stamp has
  * its binary form ({@link CompactForm}) in the correlation data of a message whose topic is read by at least one session,
  * and each of these sessions is held by a process that says in its claim of the fence that it reads that form. A retained
  * message keeps its texts, since it is sent to later readers as well. And a topic is replaced by its alias, as far as the
@@ -27,9 +29,10 @@ import java.util.Set;
  */
 final class WireForms {
     static final String FENCES = "speck/fence/";
+    private static final String BETWEEN_PARTS = "speck/sql/"; // of a query
     private static final int TOPICS_REMEMBERED = 1000;
 
-    private final boolean permitted;
+    private final Permission permission;
     private final CompactForm form = new CompactForm();
     private final Map<String, List<String>> filters = new HashMap<>();
     private final Set<String> compact = new HashSet<>();
@@ -39,16 +42,16 @@ final class WireForms {
     private boolean reported;
 
     WireForms() {
-        this(CompactForm.permitted());
+        this(Permission.ofProcess());
     }
 
-    WireForms(boolean permitted) {
-        this.permitted = permitted;
+    WireForms(Permission permission) {
+        this.permission = permission;
     }
 
     /** The filters to subscribe to on each connection, beside and before those of {@link BackPressure}. */
     List<String> filters() {
-        return permitted ? List.of(FENCES + "+") : List.of();
+        return permission == Permission.NONE ? List.of() : List.of(FENCES + "+");
     }
 
     /** Prepares for a new connection, before it is opened: all records come anew. */
@@ -63,7 +66,7 @@ final class WireForms {
     /** Begins with a new connection, whose broker permits this number of topic aliases. */
     void opened(int topicAliasMaximum) {
         aliases.clear();
-        mostAliases = permitted ? topicAliasMaximum : 0;
+        mostAliases = topicAliasMaximum;
     }
 
     /** Looks at a message; true if it is of use here only. */
@@ -74,7 +77,7 @@ final class WireForms {
             return false;
         }
         boolean fence = topic.startsWith(FENCES);
-        if (permitted && (fence || topic.startsWith(SessionNote.TOPICS))) {
+        if (permission != Permission.NONE && (fence || topic.startsWith(SessionNote.TOPICS))) {
             String text = packet.payload().toString(StandardCharsets.UTF_8);
             readsCompact.clear();
             if (fence) {
@@ -104,12 +107,20 @@ final class WireForms {
 
     /** Returns the form for the next message of the connection. */
     WireForm of(OutgoingMessage message, boolean retained) {
-        if (!permitted || !message.stamped()) {
+        if (!permits(message.topic) || !message.stamped()) {
             return WireForm.TEXTS; // markers among them, whose topics need no alias
         }
         boolean texts = retained || message.delivery.retain || !readCompact(message.topic);
         Stamp stamp = texts ? null : message.stamp();
         return withAlias(message.topic, stamp == null ? null : form.encode(stamp));
+    }
+
+    private boolean permits(String topic) {
+        return switch (permission) {
+            case ALL -> true;
+            case PARTS -> topic.startsWith(BETWEEN_PARTS);
+            case NONE -> false;
+        };
     }
 
     private boolean readCompact(String topic) {
