@@ -128,16 +128,19 @@ def _best(program: Program, part: Program, keys: int) -> Program:
     """An input job that sends the best rows of each slide alone, if the rank and HAVING depend on keys alone.
 
     A row that is not among the first ``n`` of its input is then behind ``n`` others in each of its windows.
-    By totals it need not be: those of the other inputs are added to them.
+    By totals it need not be: those of the other inputs are added to them.  Nor by the bounds of the windows,
+    which are those of the slide here.
     """
     rank, width = program.rank, len(WINDOW_COLUMNS) + keys
     place = width + len(_windows(program).merges)
     most = None if program.keep is None else _most(program.keep, place)
     if rank is None or most is None:
         return part
-    ranked_by = set().union(*map(columns_in, (*rank.partition, *(by for by, _, _ in rank.order))))
-    if not ranked_by <= {*range(width)} or not columns_in(program.having) <= {*range(2, width)}:
-        return part
+    bounds = {("col", at) for at in range(len(WINDOW_COLUMNS))}
+    ranked_by = {*rank.partition, *(by for by, _, _ in rank.order)} - bounds
+    for each in (*ranked_by, program.having):
+        if not columns_in(each) <= {*range(len(WINDOW_COLUMNS), width)}:
+            return part
     keep = ("le", ("col", place), ("lit", "bigint", most))
     return replace(part, having=program.having, rank=rank, keep=keep)
 

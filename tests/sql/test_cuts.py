@@ -202,6 +202,12 @@ BEST = (
         (BEST.replace("place = 1", "place > 1"), [9, 7, 3]),
         (BEST.replace("place = 1", "place = 1 OR n > 5"), [9, 7, 3]),
         (BEST.replace("place = 1", "place <> n"), [9, 7, 3]),
+        # A slide has other bounds than the windows.
+        (BEST.replace("ORDER BY a DESC", "ORDER BY a % EPOCH_MS(window_start) DESC"), [9, 7, 3]),
+        (
+            BEST.replace("window_end ORDER", "window_end, (a + EPOCH_MS(window_start)) % 9 ORDER"),
+            [9, 7, 3],
+        ),
     ],
 )
 def test_of_ranks_by_keys_the_best_rows_are_sent(text: str, sent: list[int]) -> None:
@@ -209,6 +215,25 @@ def test_of_ranks_by_keys_the_best_rows_are_sent(text: str, sent: list[int]) -> 
     frames = [each for each in frames_of("partials", *found, text=text) if each[1] == 4]
     rows = [each for frame in frames for each in frame[3:] if isinstance(each, list)]
     assert sorted((each[2] for each in rows), reverse=True) == sent
+
+
+def test_a_rank_by_the_start_of_a_window_is_that_of_the_whole_query() -> None:
+    text = (
+        "SELECT window_end, b, n FROM (SELECT window_start, window_end, b, COUNT(*) AS n, "
+        "RANK() OVER (PARTITION BY window_start, window_end "
+        "ORDER BY b % (EPOCH_MS(window_start) / 1000 % 10 + 1) DESC) AS place "
+        "FROM HOP(rows, t, INTERVAL '1' SECOND, INTERVAL '4' SECOND) "
+        "GROUP BY window_start, window_end, b) WHERE place = 1"
+    )
+    program = bind(text, {"rows": CONTRACT}).program
+    found = [row(0, b=each) for each in range(1, 9)]
+    whole = evaluate(program, found).messages
+    for cut in cuts_of(program):
+        frames = evaluate(input_of(program, cut), found).messages
+        rest = rest_of(program, ["rows-a"])
+        assert sorted(evaluate(rest, [("q/rows-a", each.encode()) for each in frames]).messages) == sorted(
+            whole
+        )
 
 
 def test_the_form_of_a_part_with_the_best_rows_is_refused_by_a_connector_of_before() -> None:
