@@ -334,6 +334,7 @@ class Binder:
             raise SqlError([*self.faults, self.source.fault(message, node)])
         aggregates = Aggregates(self._keys(tree, rows), rows.scope)
         columns = list(self._columns(tree, rows.scope, aggregates))
+        self._check_distinct_groups(tree, rows.timed, aggregates, columns)
         having = tree.args.get("having")
         conditions = () if having is None else tuple(self._conditions(having.this, rows.scope, aggregates))
         time = rows.scope.find(str(rows.table.event_time))
@@ -352,6 +353,19 @@ class Binder:
         )
         found = Rows(rows.table, rows.scope, conditions, None, windows, inner, rows.where)
         return self._with_rank(found), columns
+
+    def _check_distinct_groups(
+        self, tree: exp.Select, windows: Windows, aggregates: Aggregates, columns: Sequence[_Named]
+    ) -> None:
+        """Report DISTINCT beside GROUP BY, unless a window and the keys are among the columns."""
+        if tree.args.get("group") is None or tree.args.get("distinct") is None:
+            return
+        found = {each.bound.expression for each in columns}
+        bounds = [("col", at) in found for at in range(len(WINDOW_COLUMNS))]
+        keys = {("col", len(bounds) + at) for at in range(len(aggregates.keys))}
+        if not keys <= found or not (all(bounds) if windows.session else any(bounds)):
+            right = "expected GROUP BY without it, or all of its columns in SELECT"
+            self._fault(f"DISTINCT of groups is not offered ({right})", tree)
 
     def _keys(self, tree: exp.Select, rows: Rows) -> list[Bound]:
         group = tree.args.get("group")

@@ -171,6 +171,8 @@ REFUSED = {
     f"SELECT DISTINCT town FROM {TUMBLE}": "SELECT DISTINCT has no window_start and no window_end",
     f"SELECT lanes, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}": "column 'lanes' has several values in a group",
     f"SELECT SUM(town) AS n FROM {TUMBLE} {BOUNDS}": "SUM does not take string",
+    f"SELECT DISTINCT window_end, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town": "DISTINCT of groups is not",
+    f"SELECT DISTINCT town, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town": "DISTINCT of groups is not offered",
     f"SELECT COUNT(DISTINCT town) AS n FROM {TUMBLE} {BOUNDS}": "SELECT DISTINCT in one job",
     f"SELECT COUNT(*) AS n FROM {TUMBLE} WHERE window_end > '2026-01-01' {BOUNDS}": (
         "behind the aggregation only"
@@ -202,6 +204,11 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:60])
 def test_a_query_that_is_not_offered_is_refused_by_name(text: str) -> None:
     assert any(REFUSED[text] in message for _, _, message in faults(text)), faults(text)
+
+
+def test_distinct_beside_all_columns_of_group_by_changes_nothing() -> None:
+    text = f"SELECT window_end, town, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town"
+    assert bind(text.replace("SELECT", "SELECT DISTINCT"), TABLES) == bind(text, TABLES)
 
 
 def test_all_faults_of_a_query_are_reported_with_their_places() -> None:
