@@ -356,6 +356,11 @@ class Expressions:
         unit, time = node.args["unit"].name.lower(), self._of_type(node.this, Type.TIMESTAMP, "DATE_TRUNC")
         if unit not in times.UNITS:
             raise Faulty(f"DATE_TRUNC does not take {unit!r} (expected {', '.join(times.UNITS)})", node)
+        zone = node.args.get("zone")
+        if zone is not None and zone.name.upper() != "UTC":
+            raise Faulty(
+                f"DATE_TRUNC does not take the zone {zone.name!r} (expected none: times are in UTC)", zone
+            )
         return Bound(("trunc", ("lit", "string", unit), time.expression), Type.TIMESTAMP)
 
     def _cast(self, node: exp.Expression) -> Bound:

@@ -173,6 +173,7 @@ REFUSED = {
     f"SELECT SUM(town) AS n FROM {TUMBLE} {BOUNDS}": "SUM does not take string",
     f"SELECT DISTINCT window_end, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town": "DISTINCT of groups is not",
     f"SELECT DISTINCT town, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town": "DISTINCT of groups is not offered",
+    "SELECT DATE_TRUNC('day', time, 'CET') AS day FROM readings": "does not take the zone 'CET'",
     f"SELECT COUNT(DISTINCT town) AS n FROM {TUMBLE} {BOUNDS}": "SELECT DISTINCT in one job",
     f"SELECT COUNT(*) AS n FROM {TUMBLE} WHERE window_end > '2026-01-01' {BOUNDS}": (
         "behind the aggregation only"
@@ -340,6 +341,7 @@ def test_a_row_that_the_condition_leaves_out_closes_windows() -> None:
         ("CAST(1.5 AS string)", "1.5"),
         ("TIMESTAMP '2026-01-31' + INTERVAL '1' DAY", "2026-02-01T00:00:00.000Z"),
         ("DATE_TRUNC('week', TIMESTAMP '2026-02-01')", "2026-01-26T00:00:00.000Z"),
+        ("DATE_TRUNC('day', TIMESTAMP '2026-02-01 01:00:00', 'UTC')", "2026-02-01T00:00:00.000Z"),
         ("EXTRACT(dow FROM TIMESTAMP '2026-02-01')", "0"),
         ("EPOCH_MS(TIMESTAMP '1970-01-01T00:00:01.5Z')", "1500"),
         ("'a_c' LIKE 'a!_c' ESCAPE '!'", "true"),
