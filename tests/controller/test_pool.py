@@ -112,9 +112,9 @@ def test_the_cores_of_former_code_are_forgotten(monkeypatch: pytest.MonkeyPatch)
     assert [found.cores_of(each.job) is not None for each in loads] == [True, False, True, True]
 
 
-def measure(rate_in: float, rate_out: float, *, fresh: bool = True) -> JobMeasure:
+def measure(rate_in: float, rate_out: float, *, fresh: bool = True, **more: float) -> JobMeasure:
     """A job that takes nothing but its part of an event loop."""
-    found = {"rate_in": rate_in, "rate_out": rate_out, "cost": 0.0, "fixed": 0.0}
+    found = {"rate_in": rate_in, "rate_out": rate_out, "cost": 0.0, "fixed": 0.0, **more}
     values = {name: Value(value, Known.MEASURED, 5.0, 3) for name, value in found.items()}
     return JobMeasure(Estimate(JobProfile(**values)), fresh=fresh)
 
@@ -140,3 +140,11 @@ def test_the_flink_jobs_of_an_engine_divide_its_event_loop_by_their_messages() -
     loads = [job_load(jobs[name], found[name], 0.5, loops[FIRST]).cores for name in "ab"]
     assert loads == pytest.approx([event_loop_cores(900) / 0.5 * share for share in (4 / 9, 5 / 9)])
     assert job_load(jobs["c"], found["c"], 1.0).cores == 0
+
+
+def test_the_event_loop_of_an_engine_is_counted_as_it_is_measured_there() -> None:
+    jobs = {"a": make_job("a", spe_address=FIRST, engine="flink")}
+    jobs["b"] = make_job("b", spe_address=SECOND, engine="flink")
+    found = {"a": measure(450, 450, event_loop=0.0011), "b": measure(450, 450)}
+    loops = loop_shares(jobs, found)
+    assert loops == pytest.approx({FIRST: 0.0011 / 30, SECOND: event_loop_cores(900) / 900})

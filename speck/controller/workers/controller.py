@@ -32,7 +32,7 @@ from speck.controller.workers.pool_engine import PoolEngine
 from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.profile import event_loop_cores
+from speck.core.profile import event_loop_cores, mean_event_loop
 from speck.core.runtime import Worker
 from speck.errors import SpeckError, one_line
 from speck.loop import Loop
@@ -358,12 +358,23 @@ def _messages(measure: JobMeasure) -> float:
 
 
 def loop_shares(jobs: Mapping[str, Job], found: Mapping[str, JobMeasure]) -> dict[str, float]:
-    """The reference cores of each Flink engine's event loop for a message/s of its jobs, by its address."""
-    messages: dict[str, float] = {}
+    """The reference cores of each Flink engine's event loop for a message/s of its jobs, by its address.
+
+    By the factor that the jobs there have measured: their costs are what is left of the engine's processor
+    time without such a loop.
+    """
+    loads: dict[str, list[tuple[float | None, float]]] = {}
     for name, job in jobs.items():
         if job.engine == "flink" and found[name].fresh:
-            messages[job.spe_address] = messages.get(job.spe_address, 0.0) + _messages(found[name])
-    return {address: event_loop_cores(each) / each for address, each in messages.items() if each > 0}
+            factor = found[name].estimate.profile.event_loop
+            measured = None if factor is None else factor.value
+            loads.setdefault(job.spe_address, []).append((measured, _messages(found[name])))
+    totals = {address: sum(each for _, each in there) for address, there in loads.items()}
+    return {
+        address: event_loop_cores(total, mean_event_loop(loads[address])) / total
+        for address, total in totals.items()
+        if total > 0
+    }
 
 
 def job_load(job: Job, measure: JobMeasure, speed: float, loop: float = 0.0) -> JobLoad:
