@@ -97,6 +97,15 @@ def test_messages_that_wait_ask_for_more() -> None:
     assert desired == [2, 2, 4, 2, 2]
 
 
+def test_messages_that_are_no_longer_counted_ask_for_no_more_workers() -> None:
+    found, (load,) = group(slots=1), jobs(1)
+    for at, waiting in ((0.0, 0), (6.0, 500)):
+        found.learn([replace(load, waiting=waiting, counted=at)])
+    assert decided(found, [load]) == 4
+    found.learn([load])  # the job has died
+    assert decided(found, [load]) == 2
+
+
 def test_workers_keep_their_index_when_others_go() -> None:
     found = group()
     found.observe([worker(10), worker(9), worker(2)], 0)

@@ -47,6 +47,7 @@ _log = logging.getLogger(__name__)
 
 PERIOD = 2.0  # s between two rounds
 MEASURING = 10.0  # s between two readings of the jobs' loads
+COUNTED = 120.0  # s, for which a count of waiting messages holds: of a job that has died none comes after it
 
 
 @dataclass
@@ -310,8 +311,9 @@ class WorkerController:
             speed = site.speed.value if site is not None and site.speed is not None else 1.0
             load = job_load(job, found[name], speed, loops.get(job.spe_address, 0.0))
             rates = readings[name].rates if name in readings else None
-            if rates is not None:
-                load = replace(load, waiting=rates.waiting, counted=rates.observed or 0.0)
+            observed = None if rates is None else rates.observed
+            if rates is not None and observed is not None and self.clock() - observed <= COUNTED:
+                load = replace(load, waiting=rates.waiting, counted=observed)
             loads[name] = load
         return loads
 

@@ -122,6 +122,8 @@ class WorkerGroup(Hooked):
                 )
             if load.waiting is not None:
                 self._predict(name, load.counted, load.waiting)
+            else:  # a former count asks for no workers any longer
+                self._units.pop(name, None)
 
     def _predict(self, name: str, at: float, waiting: int) -> None:
         rules, (before_at, before) = self.scale.predictor, self._counts.get(name, (at, waiting))
