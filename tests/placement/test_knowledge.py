@@ -22,8 +22,9 @@ from speck.placement.adaptation.knowledge import (
     within_bounds,
 )
 from speck.placement.adaptation.situation import Candidate
+from speck.placement.cost import evaluate
 from speck.placement.graph import Model, Surroundings, model_of
-from speck.placement.problem import Placement
+from speck.placement.problem import Placement, Weights
 from speck.placement.profile import Inputs, Known
 from speck.placement.sites import site_table
 from testbed.benches.examples import REGISTRY
@@ -163,3 +164,17 @@ def test_the_gain_of_advice_is_relative_to_what_runs() -> None:
     assert relative_gain(problem, cloud, cloud) == 0
     assert relative_gain(problem, cloud, moved) == pytest.approx(step_of(inputs()).gain)
     assert relative_gain(problem, cloud, moved) > 0.1 > 0 > relative_gain(problem, moved, cloud)
+
+
+def test_nothing_gains_where_the_objective_is_zero() -> None:
+    """With weights of WAN traffic alone, and all jobs where their data are."""
+    cloud = model(Profiler()())
+    problem = replace(cloud.problem, weights=Weights(latency=0, wan=1, cores=0))
+    channels = [replace(each, homes=(CLOUD,)) for each in problem.channels]
+    problem = replace(problem, channels=channels)
+    here = problem.all_in_cloud
+    assert evaluate(problem, here).objective == 0
+    assert relative_gain(problem, here, here) == 0
+    running = replace(cloud, problem=problem, sites_now=here.sites, homes_now=here.homes)
+    (step,) = candidates(running, problem.placement([A, *here.sites[1:]]), Profiler()())
+    assert step.gain == 0

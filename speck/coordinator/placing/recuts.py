@@ -11,6 +11,7 @@ from speck.coordinator.placing.cuts import CutChoice, CutQuery, queries_with_cut
 from speck.coordinator.placing.placer import Placer
 from speck.core.adaptation import Cuts, StepRecord
 from speck.core.job import Composition
+from speck.placement.adaptation.candidates import share_of
 from speck.placement.adaptation.situation import Candidate, Realised
 from speck.placement.cost import Figures, combined, evaluate, reference
 from speck.placement.cuts import Vector
@@ -60,14 +61,15 @@ class Recuts:
         jobs, source, target = _step(names, present, vector)
         now, then = _Whole.of(choice.whole(present)), _Whole.of(choice.whole(vector))
         before, after = now.objective_of(now.figures), now.objective_of(then.figures)
+        gain = share_of(before - after, before)
         changed = [then.model.number[name] for name in jobs]
         cost = restart_cost(then.model.problem, then.model.incumbent, changed, then.figures)
         return Candidate(
             jobs=jobs,
             source=source,
             target=target,
-            gain=(before - after) / before,
-            objective=evaluate(choice.model.problem, choice.model.incumbent).objective * after / before,
+            gain=gain,
+            objective=evaluate(choice.model.problem, choice.model.incumbent).objective * (1 - gain),
             age_p95=then.figures.age_p95,
             multiplier=then.figures.multiplier,
             utilisation=_utilisation(now.figures, then.figures),

@@ -39,7 +39,15 @@ def candidates(
 def relative_gain(problem: Problem, before: Placement, after: Placement) -> float:
     """The fall of the objective by another placement, as a share of it."""
     now, then = (evaluate(problem, each, slowest=False).objective for each in (before, after))
-    return (now - then) / now
+    return share_of(now - then, now)
+
+
+def share_of(fall: float, objective: float) -> float:
+    """The fall of an objective as a share of it.
+
+    0 of an objective of 0, as of WAN traffic alone with all jobs at one site: nothing is better.
+    """
+    return fall / objective if objective > 0 else 0.0
 
 
 def _candidate(
@@ -104,7 +112,7 @@ def _figures(
     now, then = (evaluate(problem, each, slowest=False) for each in (before, following))
     cost, fall = move_cost(problem, before, following, then, shared), now.objective - then.objective
     return _StepFigures(
-        gain=fall / now.objective,
+        gain=share_of(fall, now.objective),
         multiplier=then.multiplier,
         utilisation=then.sites[target].cores,
         pays_after=break_even(problem, cost, fall),
