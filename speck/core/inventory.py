@@ -204,6 +204,18 @@ class Engine:
     pool: str | None = None
     hook: Hook | None = None
 
+    @property
+    def most_cores(self) -> float | None:
+        """Its cores, with all the workers that it may get; ``None``: not given."""
+        return self.cores if self.scale is None else self.scale.most * self.scale.cores
+
+    @property
+    def most_slots(self) -> int | None:
+        """Its slots, with all the workers that it may get; ``None``: not given."""
+        if self.scale is None or self.scale.slots is None:
+            return self.slots
+        return self.scale.most * self.scale.slots
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -278,7 +290,7 @@ class Site(Broker):
     @property
     def all_cores(self) -> float | None:
         """The number of cores, of the site or of its engines together; ``None``: not all are given."""
-        found = [each.cores for each in self.engines]
+        found = [each.most_cores for each in self.engines]
         known = [each for each in found if each is not None]
         return self.cores if self.cores is not None or len(known) < len(found) else sum(known)
 
@@ -296,7 +308,7 @@ class Site(Broker):
         """The mean of a property of the engines by their cores; 1 for an engine that does not have it."""
         if all(each is None for each in values):
             return None
-        cores = [each.cores or 1.0 for each in self.engines]
+        cores = [each.most_cores or 1.0 for each in self.engines]
         weighed = (
             (1.0 if value is None else value) * weight for value, weight in zip(values, cores, strict=True)
         )

@@ -50,10 +50,11 @@ def _declared(value: float | None) -> Value | None:
 
 
 def _largest(reported: list[tuple[float, int | None]]) -> Value | None:
-    known = [(at, value) for at, value in reported if value is not None]
+    # A cluster whose workers are all away reports 0 cores: that is no size of its site.
+    known = [(at, value) for at, value in reported if value]
     return Value(max(v for _, v in known), Known.MEASURED, max(at for at, _ in known), 1) if known else None
 
 
 def _total(reported: list[tuple[float, int | None]]) -> Value | None:
-    known = [(at, value) for at, value in reported if value is not None]
+    known = [(at, value) for at, value in reported if value]
     return Value(sum(v for _, v in known), Known.MEASURED, max(at for at, _ in known), 1) if known else None

@@ -71,13 +71,14 @@ def _site(site: inventory.Site, inputs: Inputs) -> SiteModel:
     up = uplink.bandwidth / 8 if uplink.bandwidth else BANDWIDTH
     declared, measured = site.mean_speed or 1.0, profile.speed
     speed = measured.value if measured is not None and measured.known is Known.MEASURED else declared
+    reported = profile.cores.value if profile.cores is not None else 0.0
     return SiteModel(
         name=site.name,
-        cores=site.all_cores or (profile.cores.value if profile.cores else CORES),
+        cores=site.all_cores or reported or CORES,
         speed=speed,
         price=1.0 if site.mean_price is None else site.mean_price,
         tier=Tier(site.tier) if site.tier else Tier.EDGE,
-        slots=_total([engine.slots for engine in site.engines]),
+        slots=_total([engine.most_slots for engine in site.engines]),
         memory=_total([engine.memory for engine in site.engines]),
         up=up,
         down=uplink.downlink / 8 if uplink.downlink else up,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from speck.coordinator import Services, build
-from speck.core.inventory import Inventory
+from speck.core.inventory import Inventory, Scale
 from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import AckSample, JobSample
 from speck.core.runtime import Capacity
@@ -19,7 +19,7 @@ from speck.errors import OutcomeUnknown, StoreFull
 from speck.observe.losses import LossRecorder
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.sites import site_profile
-from speck.placement.profile import FIXED, JobProfile, Known, Value
+from speck.placement.profile import FIXED, JobProfile, Known, SiteProfile, Value
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.examples import one_site
@@ -400,6 +400,27 @@ def test_declared_cores_and_speed_of_a_site() -> None:
     site = replace(SITES.sites["A"], cores=2.0, speed=0.5)
     profile = site_profile(site, {A: (BEGIN, Capacity(cores=8))}, None, BEGIN)
     assert (known(profile.cores), known(profile.speed)) == ((2.0, Known.DECLARED), (0.5, Known.DECLARED))
+
+
+def test_a_cluster_without_workers_says_nothing_of_its_site() -> None:
+    site = replace(SITES.sites["A"], cores=None)
+    none, former = {A: (BEGIN, Capacity(cores=0, memory=0))}, SiteProfile(name="A", cores=_value(8))
+    assert site_profile(site, none, None, BEGIN).cores is None
+    assert known(site_profile(site, none, former, BEGIN).cores) == (8, Known.MEASURED)
+    assert site_profile(site, none, None, BEGIN).memory is None
+
+
+def test_a_site_has_the_cores_of_all_workers_that_its_engine_may_get() -> None:
+    scaled = replace(SITES.sites["A"].engines[0], scale=Scale(least=0, most=4, cores=2.0, slots=8))
+    site = replace(SITES.sites["A"], engines=(scaled,), cores=None)
+    assert known(site_profile(site, {A: (BEGIN, Capacity(cores=2))}, None, BEGIN).cores) == (
+        8.0,
+        Known.DECLARED,
+    )
+
+
+def _value(value: float) -> Value:
+    return Value(value, Known.MEASURED, BEGIN, 1)
 
 
 def test_the_inputs_of_the_placer(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from speck.core.draft import Draft
-from speck.core.inventory import Inventory, Link, Uplink
+from speck.core.inventory import Engine, Inventory, Link, Scale, Uplink
 from speck.core.job import Composition
 from speck.core.placement import Expects, PlacementOptions
 from speck.core.profile import EVENT_LOOP
@@ -24,7 +24,7 @@ from speck.placement.graph import (
 from speck.placement.policies import Budget, policy
 from speck.placement.problem import EngineModel, Tier
 from speck.placement.profile import BATCH_OVERHEAD, Inputs, Known, LinkProfile, SiteProfile, Value
-from speck.placement.sites import BANDWIDTH, LATENCY, site_table
+from speck.placement.sites import BANDWIDTH, CORES, LATENCY, site_table
 from testbed.benches.examples import REGISTRY
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.placement import (
@@ -248,6 +248,24 @@ def test_sites_are_as_declared() -> None:
     edge, *_, cloud = site_table(inventory(), Inputs(), ()).sites
     assert (edge.up, edge.down, edge.latency, edge.cores) == (250e3, 250e3, 0.02, 4)
     assert (edge.tier, cloud.tier, cloud.cores) == (Tier.EDGE, Tier.CLOUD, 16)
+
+
+def test_an_engine_that_scales_counts_with_all_workers_that_it_may_get() -> None:
+    known = inventory()
+    scaled = Engine(spe_address=engine_at("A"), scale=Scale(least=0, most=4, cores=2.0, slots=8))
+    site = replace(known.sites["A"], engines=(scaled,), cores=None)
+    edge = site_table(replace(known, sites={**known.sites, "A": site}), Inputs(), ()).sites[0]
+    assert (edge.cores, edge.slots) == (8, 32)
+
+
+def test_a_site_that_reports_no_cores_is_one_that_nothing_is_known_of() -> None:
+    """As a cluster of Spark standalone does without workers, in stores of former versions too."""
+    known = inventory()
+    sites = {**known.sites, "A": replace(known.sites["A"], cores=None)}
+    inputs = replace(Profiler()(), sites={"A": SiteProfile(name="A", cores=measured(0))})
+    model = _model(road_traffic(), inputs, replace(known, sites=sites))
+    assert model.problem.sites[0].cores == CORES
+    assert evaluate(model.problem, model.incumbent).objective > 0
 
 
 def test_measured_links_replace_declared_ones_and_lower_bounds_only_raise_them() -> None:
