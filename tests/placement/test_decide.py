@@ -445,6 +445,32 @@ def test_a_step_waits_a_quarter_of_an_hour_for_messages() -> None:
     assert isinstance(decide(after, SEEN, NOW + 960)[0], Hold)
 
 
+def test_a_step_without_figures_for_a_quarter_of_an_hour_is_kept_as_it_is() -> None:
+    """As of a site that the inventory has no longer, or of an engine that reports no metrics."""
+    memory = AdaptationState(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, realised=None)
+    reasons = []
+    for after in (20, 400, 919, 920):
+        answer, memory = decide(memory, seen, NOW + after)
+        assert isinstance(answer, Hold)
+        reasons.append(answer.reason)
+    assert reasons[:-1] == ["the step cannot be evaluated yet: no fresh figures"] * 3
+    assert reasons[-1] == "the step is kept without an evaluation: no fresh figures"
+    assert memory.steps[-1].outcome is StepOutcome.KEPT
+
+
+@pytest.mark.parametrize("paused", [0.0, NOW + 999])
+def test_a_hold_or_a_pause_does_not_count_as_a_time_without_figures(paused: float) -> None:
+    memory = AdaptationState(revision=4, steps=(replace(STEP, due=NOW, looked=NOW),))
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, realised=None)
+    _, memory = decide(memory, seen, NOW + 20)
+    hold = "" if paused else "the server started"
+    _, memory = decide(replace(memory, paused=paused), replace(seen, hold=hold), NOW + 990)
+    answer, memory = decide(memory, seen, NOW + 1000)
+    assert answer == Hold("the step cannot be evaluated yet: no fresh figures")
+    assert memory.pending is not None
+
+
 @pytest.mark.parametrize(("catch_up", "seconds"), [(0.0, 30.0), (40.0, 80.0), (1000.0, 300.0)])
 def test_a_step_settles_before_it_is_judged(catch_up: float, seconds: float) -> None:
     _, memory = judged(REALISED, windows=0, catch_up=catch_up)

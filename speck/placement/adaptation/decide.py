@@ -39,9 +39,10 @@ UTILISATION = 0.6  # most of a target's cores after a step
 EMERGENCY = 1.1  # times the multiplier, and least one, after a step that is taken at once
 EMERGENCY_COOLDOWN = 60.0  # s
 RETRY = 60.0  # s after a way back was refused
-UNJUDGED = 900.0  # s after a step is due, for which it waits for messages to its jobs
+UNJUDGED = 900.0  # s after a step is due, for which it waits for messages to its jobs, and for figures
 AT_ONCE = 2  # steps at work on all compositions
 LONGEST_REASON = 300  # characters
+UNEVALUATED = "the step cannot be evaluated yet: "
 REWIRED = "a better placement also moves topics, which is never automatic: speck advise"
 
 
@@ -180,13 +181,16 @@ def _judge_window(
         return Hold("the step is settling" if now < step.due else "the step is being evaluated"), memory
     stale = seen.stale if set(step.jobs) & set(seen.undecidable) else ""
     if set(step.jobs) & set(seen.idle) and now >= step.due + UNJUDGED:
-        memory = with_last(memory, replace(step, outcome=StepOutcome.KEPT))
-        return Hold("the step is kept without an evaluation: no message reaches its jobs"), memory
+        return _kept_unjudged(memory, step, "no message reaches its jobs")
     if seen.failing:
         missing = f"job {', '.join(seen.failing)} failed there"
-    elif seen.hold or stale or seen.realised is None:
-        why = seen.hold or stale or "no fresh figures"
-        return Hold(f"the step cannot be evaluated yet: {why}"), memory
+    elif seen.hold:
+        return Hold(f"the step is evaluated later: {seen.hold}"), memory
+    elif stale or seen.realised is None:
+        why = stale or "no fresh figures"
+        if now >= _unevaluated_since(memory, now) + UNJUDGED:
+            return _kept_unjudged(memory, step, why)
+        return Hold(UNEVALUATED + why), memory
     else:
         missing = verdict.shortfall(step, seen.realised)
     step = replace(step, windows=step.windows + 1, good=step.good + (not missing), looked=now)
@@ -198,6 +202,22 @@ def _judge_window(
         gain = seen.realised.gain if seen.realised is not None else verdict.predicted_gain(step)
         return Hold(f"the step is kept: it gains {gain:.0%} of the objective"), memory
     return _back(memory, step, missing or "it missed its prediction in two of three windows", seen, now)
+
+
+def _unevaluated_since(memory: AdaptationState, now: float) -> float:
+    """The time since when no figures of a step have been known, without a pause or a hold between."""
+    since = now
+    for entry in reversed(memory.entries):
+        if not entry.reason.startswith(UNEVALUATED):
+            break
+        since = entry.since
+    return min(since, now)
+
+
+def _kept_unjudged(memory: AdaptationState, step: StepRecord, why: str) -> tuple[Choice, AdaptationState]:
+    """Retain a step whose effect cannot be measured: while it is pending, no other one is decided on."""
+    memory = with_last(memory, replace(step, outcome=StepOutcome.KEPT))
+    return Hold(f"the step is kept without an evaluation: {why}"), memory
 
 
 def _back(
