@@ -7,13 +7,13 @@ those that one filter takes in share a **channel**, and thereby a home, the site
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Protocol
 
 from speck.core.graph import Endpoint, Graph, source_of
-from speck.core.inventory import Inventory, choose_site
+from speck.core.inventory import Inventory, Site, choose_site
 from speck.core.job import Composition, Job
 from speck.core.needs import Misfit, Needs, of_each_scheme
 from speck.core.placement import ANY, PlacementOptions
@@ -22,14 +22,24 @@ from speck.errors import Fault, InvalidInput
 FREE = ""  # the broker of a free topic
 
 
+class BrokerKind(Protocol):
+    """A kind of brokers: :class:`speck.binder.BrokerKind`."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class Engines(Protocol):
-    """The kinds of engines by their addresses: :class:`speck.binder.Registry`."""
+    """The kinds of engines and brokers by their addresses: :class:`speck.binder.Registry`."""
 
     def runs(self, engine: str, address: str) -> bool:
         """True if the engine at an address is of the kind ``engine``."""
 
     def misfit(self, needs: Needs, address: str) -> Misfit | None:
         """The first reason why an engine of the kind that a job needs cannot run it."""
+
+    def broker_kind(self, address: str) -> BrokerKind | None:
+        """The kind of the broker at an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,8 @@ class Draft:
     ``candidates`` are the engine addresses of each job by site name: those of a movable job that SpecK
     chooses among, the site of a fixed one (none outside of the inventory).  ``channels`` are by name.
     ``sites`` and ``homes`` are where movable jobs and channels are now, as far as they are placed and may
-    stay: site names by job and by channel.
+    stay: site names by job and by channel.  ``brokers`` are the sites whose broker may hold each channel;
+    without an entry, each site's may.
     """
 
     composition: Composition
@@ -70,6 +81,7 @@ class Draft:
     refused: tuple[ExcludedSite, ...]
     sites: Mapping[str, str] = field(default_factory=dict)
     homes: Mapping[str, str] = field(default_factory=dict)
+    brokers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -95,8 +107,14 @@ class Draft:
             if job.movable and at is not None and at in candidates[name]:
                 sites[name] = at
         draft = cls(replace(composition, jobs=emptied), inventory, candidates, tuple(refused), sites)
-        homes = dict(draft._present_homes(present))
-        return replace(draft, homes=homes) if homes else draft  # which has its graph already
+        homes, brokers = dict(draft._present_homes(present)), dict[str, tuple[str, ...]]()
+        if places.differ_in_brokers:
+            for name, channel in draft.channels.items():
+                ends = [(draft.jobs[each], candidates[each]) for each in (*channel.writers, *channel.readers)]
+                brokers[name] = places.holders(ends, homes.get(name))
+            homes = {name: home for name, home in homes.items() if home in brokers[name]}
+        # One without them has its graph already.
+        return replace(draft, homes=homes, brokers=brokers) if homes or brokers else draft
 
     @property
     def name(self) -> str:
@@ -167,6 +185,10 @@ class Draft:
             for name, job in sorted(self.jobs.items())
             if job.sink_broker == FREE
         }
+
+    def brokers_of(self, channel: str) -> Collection[str]:
+        """The sites whose broker may hold a channel."""
+        return self.brokers.get(channel, self.inventory.sites)
 
     def home_of(self, endpoint: Endpoint) -> str | None:
         """The site of the broker of a topic with an address; ``None`` for a broker of no site."""
@@ -247,9 +269,10 @@ class Draft:
 
     def _unfit_homes(self, homes: Mapping[str, str]) -> Iterable[Fault]:
         for name in self.channels:
-            if homes.get(name) not in self.inventory.sites:
+            possible = self.brokers_of(name)
+            if homes.get(name) not in possible:
                 named = f"site {homes[name]!r}" if name in homes else "no site"
-                known = ", ".join(self.inventory.sites) or "none"
+                known = ", ".join(possible) or "none"
                 yield Fault(f"topic {name!r} has its home at {named} (expected one of {known})")
 
 
@@ -270,7 +293,20 @@ class _Places:
         self._runs, self._misfit = cache(engines.runs), cache(engines.misfit)
         self._allowed = cache(self._find_allowed)
         self._homes = cache(self._find_homes)
+        self._reached = cache(self._find_reached)
         self._sites_of = inventory.sites_by_engine()
+        self._kinds = {name: self._kind_of(engines, each) for name, each in inventory.sites.items()}
+        self._broker_of_kind = {self._kinds[name]: each for name, each in inventory.sites.items()}
+
+    @staticmethod
+    def _kind_of(engines: Engines, site: Site) -> str:
+        kind = engines.broker_kind(site.broker_address)
+        return site.broker_address.partition(":")[0] if kind is None else kind.name
+
+    @property
+    def differ_in_brokers(self) -> bool:
+        """True if the sites have brokers of several kinds."""
+        return len(self._broker_of_kind) > 1
 
     def site_of(self, job: Job) -> str | None:
         """The name of the site of a job's engine."""
@@ -295,6 +331,32 @@ class _Places:
             others = tuple((name, f"the job is pinned to {at}") for name in found if name != at)
             return {at: found[at]}, (*refused, *others)
         return found, refused
+
+    def holders(self, ends: Iterable[tuple[Job, Mapping[str, str]]], home: str | None) -> tuple[str, ...]:
+        """The sites whose broker may hold a channel; ``ends`` are its jobs, each with its candidates.
+
+        All these engines reach it.  It is of a kind that the ``sites`` of each job have, for which the file
+        was checked, if there is one; the present ``home`` stays one in any case.
+        """
+        reached, checked = set(self._broker_of_kind), set(self._broker_of_kind)
+        for job, candidates in ends:
+            reached &= self._reached(job.engine, frozenset(candidates.values()))
+            checked &= {self._kinds[each] for each in job.sites if each in self._kinds} or checked
+        chosen = reached & checked or reached
+        return tuple(
+            name for name, kind in self._kinds.items() if kind in chosen or (name == home and kind in reached)
+        )
+
+    def _find_reached(self, engine: str, addresses: frozenset[str]) -> frozenset[str]:
+        """The kinds of brokers that all of these engines reach."""
+        return frozenset(
+            kind
+            for kind, site in self._broker_of_kind.items()
+            if not any(
+                self._misfit(Needs(engine, (("source_broker", site.broker_address),)), each)
+                for each in addresses
+            )
+        )
 
     def _needs(self, job: Job) -> Needs:
         ends = {"source_broker": job.source_broker, "sink_broker": job.sink_broker}

@@ -12,6 +12,7 @@ from speck.core.job import Job
 from speck.core.profile import mean_event_loop
 from speck.core.topic import SQL_TOPICS
 from speck.core.trigger import REAL_TIME, interval_seconds
+from speck.errors import Fault, InvalidInput
 from speck.placement.cost import load_of
 from speck.placement.problem import (
     Channel,
@@ -251,18 +252,18 @@ class _Builder:
         read = [graph.matched.get(source_of(self._draft.jobs[each])) for each in channel.readers]
         apart = any(len(each) < len(topics) for each in read if each)
         if apart and len(homes) > 1:
-            homes = (self._former_home(name),)
+            homes = (self._former_home(name, homes),)
         for topic in topics:
             self._free[topic] = _channel_key(topic if apart else name)
         for key in dict.fromkeys(self._free[topic] for topic in topics):
             jobs = [each for each in channel.writers if self._free[self._draft.jobs[each].sink_topic] == key]
             self._add(key, homes, jobs)
 
-    def _former_home(self, name: str) -> int:
-        """The present home of a channel; the cloud for one that has none yet."""
+    def _former_home(self, name: str, homes: Sequence[int]) -> int:
+        """The present home of a channel, which may have these; the cloud, if it may, for one without."""
         if (present := self._draft.homes.get(name)) is not None:
             return self._table.index(present)
-        return next(index for index, site in enumerate(self._table.sites) if site.tier is Tier.CLOUD)
+        return next((each for each in homes if self._table.sites[each].tier is Tier.CLOUD), homes[0])
 
     def _add(self, key: str, homes: tuple[int, ...], writers: Sequence[str]) -> None:
         size = max((self._size(name) for name in writers), default=SIZE)
@@ -276,7 +277,9 @@ class _Builder:
         """
         rates = [known.value for name in readers if (known := self._rates.of(name)) is not None]
         sizes = [size.value for name in readers if (size := self._profile(name).bytes_in) is not None]
-        homes = self._all_sites() if channel is None else (self._former_home(channel),)
+        homes = self._all_sites()
+        if channel is not None:
+            homes = (self._former_home(channel, self._free_homes(channel)),)
         if source.broker != FREE:
             homes = (self._broker(source.broker),)
         rate = max(rates, default=RATE)
@@ -298,7 +301,10 @@ class _Builder:
         stays = self._around.hold or self._around.homes_stay or self._draft.options.mode == "off"
         if present is not None and stays:
             return (self._table.index(present),)
-        return self._all_sites()
+        if homes := tuple(map(self._table.index, self._draft.brokers_of(name))):
+            return homes
+        message = f"topic {name!r} has no home: no site has a broker that all engines of its jobs can reach"
+        raise InvalidInput([Fault(f"{message} (expected other sites, or a broker)")], "placement problem")
 
     def _all_sites(self) -> tuple[int, ...]:
         return tuple(range(self._table.number))

@@ -14,6 +14,11 @@ from speck.core.draft import Draft
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job, form_fingerprint
 from speck.errors import InvalidInput
+from speck.placement.advice import advise
+from speck.placement.graph import Surroundings, model_of
+from speck.placement.policies import Budget, policy
+from speck.placement.profile import Inputs
+from speck.placement.sites import site_table
 from speck.schema.address import BadAddress, canonical
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
@@ -184,6 +189,52 @@ def test_a_topic_that_may_come_to_kafka_needs_an_engine_that_reaches_it(inventor
     free = jobs(inventory, site="any", engine="spark", source_broker="A")
     draft = Draft.of(Composition("x", free), inventory, installed())
     assert set(draft.candidates["a"]) == {"B", "C"}
+
+
+def _homes(inventory: Inventory, sites: str, cloud: str = "C") -> tuple[set[str], str]:
+    """The sites that may hold a free topic of a job at these sites, and the one that a policy chooses."""
+    tiers = {
+        name: replace(each, tier="cloud" if name == cloud else "edge")
+        for name, each in inventory.sites.items()
+    }
+    known = replace(inventory, sites=tiers)
+    free = jobs(known, site="null", sites=sites, engine="spark", source_broker="A")
+    draft = Draft.of(Composition("x", free), known, installed())
+    table = site_table(known, Inputs(), ())
+    model = model_of(draft, Surroundings(table=table, inputs=Inputs()))
+    found = advise(model, policy("search"), Budget()).placement
+    (channel,) = (each for each in model.problem.channels if each.name == "free out")
+    return {model.table.name(home) for home in channel.homes}, model.homes(found)["out"]
+
+
+def test_a_free_topic_has_its_home_where_all_of_its_jobs_reach_it(inventory: Inventory) -> None:
+    homes, chosen = _homes(inventory, "[D]")  # Spark standalone
+    assert chosen in homes == {"A", "B", "D"}
+    # Spark Connect reaches Kafka, too, but the names of topics are checked for the brokers of these sites.
+    assert _homes(inventory, "[B]")[0] == {"A", "B", "D"}
+    assert _homes(inventory, "[C]")[0] == {"C"}
+    assert _homes(inventory, "[B, C]")[0] == {"A", "B", "C", "D"}
+
+
+def test_jobs_without_a_kind_of_brokers_in_common_have_one_that_all_reach(inventory: Inventory) -> None:
+    (writer,) = jobs(inventory, site="null", sites="[C]", engine="spark", source_broker="A").values()
+    fields = {"job_name": "b", "source_topic": "out", "sink_topic": "end", "sink_broker": "A"}
+    (reader,) = jobs(
+        inventory, **fields, site="null", sites="[D]", engine="spark", source_broker="A"
+    ).values()
+    reader = replace(reader, source_broker="", placed=(*reader.placed, "source_broker"))
+    draft = Draft.of(Composition("x", {"a": writer, "b": reader}), inventory, installed())
+    assert draft.brokers == {"out": ("A", "B", "D")}
+
+
+def test_a_topic_that_has_come_to_kafka_stays_there_where_its_jobs_reach_it(inventory: Inventory) -> None:
+    for sites, homes in (("[B]", {"out": "C"}), ("[D]", {})):
+        free = jobs(inventory, site="null", sites=sites, engine="spark", source_broker="A")
+        at = {"[B]": "sc://127.0.0.1:15002", "[D]": "spark://127.0.0.1:7077"}[sites]
+        running = {"a": replace(free["a"], site=sites[1], spe_address=at, sink_broker="kafka://k1:9092")}
+        draft = Draft.of(Composition("x", free), inventory, installed(), running)
+        assert draft.homes == homes
+        assert ("C" in draft.brokers["out"]) is bool(homes)
 
 
 PARKING = {"on_error": "park", "park_topic": "parked"}
