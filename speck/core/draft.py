@@ -6,8 +6,8 @@ those that one filter takes in share a **channel**, and thereby a home, the site
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Protocol
@@ -107,6 +107,8 @@ class Draft:
             if job.movable and at is not None and at in candidates[name]:
                 sites[name] = at
         draft = cls(replace(composition, jobs=emptied), inventory, candidates, tuple(refused), sites)
+        for name in draft._misplaced():
+            del sites[name]
         homes, brokers = dict(draft._present_homes(present)), dict[str, tuple[str, ...]]()
         if places.differ_in_brokers:
             for name, channel in draft.channels.items():
@@ -234,6 +236,43 @@ class Draft:
             if other in self.jobs
         }
         return tuple(sorted(found))
+
+    def _misplaced(self) -> set[str]:
+        """The movable jobs that cannot stay where they are, since ``with`` or ``apart`` says otherwise now.
+
+        Of jobs that share a site, those stay that are where most of them are.  Of two that are apart, the one
+        that names the other leaves, if it may run elsewhere.
+        """
+        if not any(job.with_job or job.apart for job in self.jobs.values()):
+            return set()
+        group_of = {name: group for group in self.groups for name in group}
+        leaving, place = set[str](), dict[str, str | None]()
+        for name in self.jobs:
+            if (group := group_of.get(name, (name,)))[0] == name:
+                site = self._common_site(group)
+                place |= dict.fromkeys(group, site)
+                leaving |= {each for each in group if self.sites.get(each, site) != site}
+        for one, other in self.pairs:
+            if place[one] is None or place[one] != place[other]:
+                continue
+            ends = (one, other) if other in self.jobs[one].apart else (other, one)
+            groups = [group_of.get(each, (each,)) for each in ends]
+            group = next((each for each in groups if len(self._allowed(each)) > 1), ())
+            place |= dict.fromkeys(group)
+            leaving |= self.sites.keys() & set(group)
+        return leaving
+
+    def _allowed(self, group: Sequence[str]) -> list[str]:
+        """The sites in question for all jobs of a group."""
+        first, *others = (self.candidates[name] for name in group)
+        return [site for site in first if all(site in each for each in others)]
+
+    def _common_site(self, group: Sequence[str]) -> str | None:
+        """The site where a group of jobs may stay, the one with the most of them; ``None``: nowhere."""
+        fixed = [next(iter(self.candidates[each]), None) for each in group if not self.jobs[each].movable]
+        here = Counter(each for each in (*fixed, *map(self.sites.get, group)) if each is not None)
+        allowed = [site for site in self._allowed(group) if site in here]
+        return max(allowed, key=lambda site: here[site], default=None)
 
     # --- settling
 

@@ -323,6 +323,29 @@ def test_other_compositions_are_load(bench: Bench) -> None:
     assert together[1]["cores"] == pytest.approx(alone[1]["cores"])
 
 
+@pytest.mark.parametrize(
+    ("fields", "moved"), [({"with_job": "clean-b"}, 1), ({"apart": ("local-a",)}, 1)], ids=["with", "apart"]
+)
+def test_a_job_that_runs_moves_where_with_or_apart_is_added(
+    bench: Bench, fields: dict[str, Any], moved: int
+) -> None:
+    bench.apply(road_traffic())
+    before = bench.world.where()
+    jobs = dict(road_traffic().jobs)
+    desired = composition(*{**jobs, "clean-a": replace(jobs["clean-a"], **fields)}.values(), name="traffic")
+    bench.apply(desired)
+    where = bench.world.where()
+    assert sum(where[name] != before[name] for name in before) == moved
+    assert (where["clean-a"] == where["clean-b"]) is ("with_job" in fields)
+    assert (where["clean-a"] != where["local-a"]) is ("apart" in fields)
+    changes = bench.world.changes()
+    bench.apply(desired)
+    assert bench.world.changes() == changes
+    further = movable("further", "report", "further", source="D", sink="D")
+    bench.apply(composition(*desired.jobs.values(), further, name="traffic"))
+    assert {name: at for name, at in bench.world.where().items() if name != "further"} == where
+
+
 def test_compositions_at_once_do_not_count_on_the_same_cores(bench: Bench) -> None:
     """The first one is placed and not accepted yet when the second one is placed."""
     bench.profiler.cost = 3 / bench.profiler.rate  # three of the four cores of an edge
