@@ -29,6 +29,7 @@ from speck.controller.drift import GONE, Drifted, find_drifts
 from speck.controller.gate import GatedPlan, brokers_of, engines_of, gate_actions
 from speck.controller.orphans import Orphans
 from speck.controller.reaper import Reaper
+from speck.controller.reports import AgentReports
 from speck.core.change import Request
 from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, OperationKind, OperationState
@@ -74,6 +75,7 @@ class Reconciler:
     readers: ReaderWatch | None = None
     _notes: dict[str, DriftNote] = field(default_factory=dict, init=False)
     orphans: Orphans = field(init=False)
+    _reports: AgentReports = field(init=False)
     _probes: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("probe"), init=False)
     _ends: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("orphan"), init=False)
     _missed: Counter[str] = field(default_factory=Counter, init=False)
@@ -87,6 +89,9 @@ class Reconciler:
         self._cleanups = Backoff(self.backoff.wait)
         self.loop = Loop("reconciler", "a reconcile round", self._timed_round)
         self.orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
+        self._reports = AgentReports(
+            self.deployments.store, self.deployments.history, self.pool.inventory, self.clock
+        )
         self.operations.on_end.append(self._record_end)
 
     # --- the thread
@@ -193,6 +198,7 @@ class Reconciler:
                 del entries[name]
         self.backoff.retain(known)
         self._cleanups.retain(known)
+        self._reports.retain(known)
 
     def _reconcile(
         self,
@@ -203,7 +209,8 @@ class Reconciler:
     ) -> None:
         head, statuses = snapshot.head, observation.statuses
         plan = make_plan(head.name, head.revision, snapshot.desired, snapshot.stored(), statuses)
-        drifted = find_drifts(plan, snapshot, statuses, copies, self.deployments.store.identity)
+        counted = self._reports.counted(snapshot, copies)
+        drifted = find_drifts(plan, snapshot, statuses, counted, self.deployments.store.identity)
         self._count(snapshot, statuses, drifted)
         self._report(snapshot, statuses, drifted)
         self.orphans.note(snapshot, drifted)

@@ -12,7 +12,7 @@ _log = logging.getLogger("speck.audit")
 _TROUBLE = frozenset(
     (
         *("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect", "not reading"),
-        *("agent away", "second agent", "restarted", "not restarted", "not upgraded"),
+        *("agent away", "second agent", "restarted", "not restarted", "not upgraded", "ignored"),
     )
 )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,8 @@ class History:
     store: Store
     _summaries: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     _code: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict)
+    # By composition: the last revision that was read, and the engines of each job.
+    _engines: dict[str, tuple[int, dict[str, set[str]]]] = field(default_factory=dict)
 
     def revisions(self, name: str) -> list[dict[str, Any]]:
         """A composition's revisions, oldest first, without their jobs."""
@@ -85,6 +88,7 @@ class History:
         for known in (self._summaries, self._code):
             for key in [key for key in list(known) if key[0] == name]:
                 known.pop(key, None)
+        self._engines.pop(name, None)
 
     def code(self, name: str, number: int) -> frozenset[str]:
         """The content hashes of the code that a revision names."""
@@ -92,6 +96,20 @@ class History:
             jobs = self.store.revision_once(name, number).jobs.values()
             self._code[name, number] = frozenset(job.code_hash for job in jobs)
         return self._code[name, number]
+
+    def engines(self, name: str, revision: int) -> Mapping[str, Set[str]]:
+        """The addresses of the engines of each job in the revisions of a composition up to the last one.
+
+        Those of revisions that were forgotten meanwhile are among them.
+        """
+        read, found = self._engines.get(name, (0, {}))
+        if read < revision:
+            for number in [each for each in self.store.revision_numbers(name) if each > read]:
+                with suppress(NotFound):  # it was forgotten just now
+                    for job in self.store.revision_once(name, number).jobs.values():
+                        found.setdefault(job.job_name, set()).add(job.spe_address)
+            self._engines[name] = revision, found
+        return found
 
     def last_form(self, name: str, job: str) -> tuple[int, Job]:
         """The last revision that has a job, by number, and the job as it stands there."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from speck.apply.operation import Operation
 from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator, Queries, Services, build
+from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt
 from speck.core.settings import HistoryBounds, Settings
@@ -41,6 +42,7 @@ class Bench:
     store: Store
     bounds: HistoryBounds
     startup: float
+    inventory: Inventory
 
     @classmethod
     def begin(
@@ -49,21 +51,28 @@ class Bench:
         directory: Path,
         bounds: HistoryBounds | None = None,
         startup: float = 0.0,
+        inventory: Inventory | None = None,
     ) -> Bench:
         write_code(directory)
-        bounds = bounds or HistoryBounds()
+        bounds, inventory = bounds or HistoryBounds(), inventory or Inventory()
         clock = Clock()
-        started = cls._started(world, directory / "store", clock, bounds, startup)
-        return cls(world, directory, clock, *started, bounds, startup)
+        started = cls._started(world, directory / "store", clock, bounds, startup, inventory)
+        return cls(world, directory, clock, *started, bounds, startup, inventory)
 
     @staticmethod
     def _started(
-        world: World, place: Path, clock: Clock, bounds: HistoryBounds, startup: float
+        world: World,
+        place: Path,
+        clock: Clock,
+        bounds: HistoryBounds,
+        startup: float,
+        inventory: Inventory,
     ) -> tuple[Services, Store]:
         store, directory = Store(place, bounds), place.parent
         services = build(
             store,
             double_kinds(world, startup=startup),
+            inventory,
             settings=Settings(roots=(directory,), period=0, heal_patience=30),
             clock=clock,
             backoff=Backoff(lambda tries: WAITS * 2 ** (tries - 1)),
@@ -85,7 +94,9 @@ class Bench:
 
     def move_to(self, place: Path) -> None:
         """Go on with another store, which was put there."""
-        self.services, self.store = self._started(self.world, place, self.clock, self.bounds, self.startup)
+        self.services, self.store = self._started(
+            self.world, place, self.clock, self.bounds, self.startup, self.inventory
+        )
 
     def close(self) -> None:
         self.coordinator.close()
