@@ -19,9 +19,11 @@ from speck.coordinator.agents.rollout import Arrival, arrival, grown
 from speck.coordinator.agents.upgrades import Upgrades
 from speck.core.inventory import Inventory
 from speck.core.lifecycle import EventKind
-from speck.errors import BinderError, Busy, OutcomeUnknown
+from speck.errors import BinderError, Busy, OutcomeUnknown, StoreFull
 from speck.link.methods import UPGRADABLE, UPGRADE
 from speck.server.tokens import Owner, Role, Tokens, digest
+from speck.store import Event
+from speck.store.leveldb.database import Database
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.doubles.agents import Wires
@@ -206,6 +208,40 @@ def test_a_program_that_fails_stops_the_waves(rest: RestServer, agents: Agents) 
     assert messages(rest, EventKind.NOT_UPGRADED)[-1].endswith("not touched: s3")
     agents.join("s2")
     assert states(ended(rest)) == ["upgraded"] * 2
+
+
+def test_whoever_sees_an_outcome_finds_its_event(rest: RestServer, agents: Agents) -> None:
+    agents.on_upgrade("s2", lambda _: agents.replace("s2", "7"))
+    seen: list[tuple[str, str]] = []
+
+    def note(event: Event) -> None:
+        if event.kind == EventKind.UPGRADING:
+            return
+        now = rest.services.upgrades.last()
+        parts = [each for each in now.parts.values() if event.message.startswith(f"site {each.site!r}")]
+        seen.append((event.kind, parts[0].state if parts else now.state))
+
+    rest.coordinator.store.on_event.append(note)
+    assert ended(rest, wave=["1", "1"])["state"] == "failed"
+    assert seen == [
+        ("upgraded", "upgrading"),
+        ("not upgraded", "upgrading"),
+        ("not upgraded", "running"),
+    ]
+
+
+def test_a_full_disk_does_not_make_an_upgrade_fail(
+    rest: RestServer, agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreFull("there is no space left")
+
+    def replace_agent(_: object) -> None:
+        monkeypatch.setattr(Database, "write", full)
+        agents.replace("s1", NEW)
+
+    agents.on_upgrade("s1", replace_agent)
+    assert states(ended(rest, ("s1",))) == ["upgraded"]
 
 
 def test_an_agent_that_comes_back_in_its_old_version_stops_the_waves(

@@ -137,9 +137,10 @@ class RollOut:
                     each.state = SiteState.UNTOUCHED
 
     def untouched(self) -> list[str]:
-        """The sites that were not touched."""
+        """The sites that were not touched so far."""
+        untouched = (SiteState.PENDING, SiteState.UNTOUCHED)
         with self._lock:
-            return [each.site for each in self.parts.values() if each.state is SiteState.UNTOUCHED]
+            return [each.site for each in self.parts.values() if each.state in untouched]
 
     def to_dict(self) -> dict[str, Any]:
         """The upgrade as plain data."""

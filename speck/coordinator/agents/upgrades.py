@@ -164,11 +164,13 @@ class Upgrades:
         except Exception as problem:
             _log.exception("the upgrade of agents")
             error = f"internal error: {problem!r}"
-        rollout.end(self._now(), error)
-        if error:
-            left = ", ".join(rollout.untouched())
-            rest = f"; not touched: {left}" if left else ""
-            self._report(EventKind.NOT_UPGRADED, f"the upgrade of agents stopped in {error}{rest}")
+        try:
+            if error:  # before the end, so that whoever sees that finds the event
+                left = ", ".join(rollout.untouched())
+                rest = f"; not touched: {left}" if left else ""
+                self._report(EventKind.NOT_UPGRADED, f"the upgrade of agents stopped in {error}{rest}")
+        finally:
+            rollout.end(self._now(), error)
 
     def _wave(self, rollout: RollOut, number: int, sites: Sequence[str]) -> None:
         """Upgrade the agents of a wave, and wait until it has settled.
@@ -187,8 +189,8 @@ class Upgrades:
             name="upgrade",
         )
         for site, error in asked.failures().items():
-            rollout.note(site, SiteState.FAILED, str(error))
             self._report(EventKind.NOT_UPGRADED, f"site {site!r}: its agent was not upgraded: {error}")
+            rollout.note(site, SiteState.FAILED, str(error))
         if failures := asked.failures():
             site, error = min(failures.items())
             more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
@@ -238,11 +240,11 @@ class Upgrades:
             if found is Arrival.UNCLEAR:
                 found = self._asked_again(wires, site)
             if found is Arrival.ARRIVED:
-                rollout.note(site, SiteState.UPGRADED)
                 old = rollout.parts[site].version
-                self._write(
+                self._report(
                     EventKind.UPGRADED, f"site {site!r}: its agent was upgraded from {old} to {version}"
                 )
+                rollout.note(site, SiteState.UPGRADED)
                 return
             if found is Arrival.RETURNED:
                 raise BinderError(f"its agent came back in version {connected} (see its log at the site)")
