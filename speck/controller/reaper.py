@@ -25,7 +25,7 @@ from speck.binder import BrokerBinder, Capability, EngineBinder
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
 from speck.core.lifecycle import AUTOMATIC, EventKind
-from speck.core.runtime import JobState, State
+from speck.core.runtime import Handle, JobState, State
 from speck.errors import (
     BinderError,
     Fault,
@@ -36,7 +36,7 @@ from speck.errors import (
     StateLost,
     Unreachable,
 )
-from speck.store import Event, Store, Transaction
+from speck.store import AttemptRecord, Event, Store, Transaction
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 
 _log = logging.getLogger(__name__)
@@ -45,6 +45,8 @@ CLOSING = 10.0  # s
 PATIENCE = 3.0  # s, that a round of the reconciler, or an operation, waits for addresses that may be silent
 EAGER = 30  # rounds in which an address is asked each time, some minutes; after that:
 SELDOM = 6  # it is asked every so many rounds
+
+_HAS_PLACE = {Capability.TRANSFER, Capability.OFFLINE_STATE}  # one place for a copy's state, which is known
 
 
 @dataclass
@@ -330,6 +332,8 @@ class _Reaping:
             self._keep_or_drop(engine, abandoned, state)
         else:
             self._keep_left_state(engine, abandoned)
+        if handle is not None:
+            self._delete_place(engine, abandoned, handle)
         self._forget_attempt(abandoned, EventKind.STOPPED, "has ended")
 
     def _keep_left_state(self, engine: EngineBinder, abandoned: AbandonedAttempt) -> None:
@@ -390,7 +394,32 @@ class _Reaping:
         if state is None or not disposes or self._is_needed(abandoned, state):
             return
         if self._has_own_state(abandoned) or not self._keep(abandoned, state):
-            self._drop(engine, abandoned, state)
+            self._drop(engine.dispose_state, abandoned, state)
+
+    def _delete_place(self, engine: EngineBinder, abandoned: AbandonedAttempt, handle: Handle) -> None:
+        """Delete the one place to which a copy has written its state, unless another copy uses it."""
+        if Capability.DISPOSE in engine.capabilities or not _HAS_PLACE.issubset(engine.capabilities):
+            return
+        try:
+            place = engine.left_state(handle)
+        except (Unreachable, OutcomeUnknown):
+            raise
+        except BinderError:  # there is none any more
+            return
+        if place is not None and not self._is_used(abandoned, place):
+            self._drop(engine.delete_state, abandoned, place)
+
+    def _is_used(self, abandoned: AbandonedAttempt, place: State) -> bool:
+        """True if a job starts from a place, or another copy writes to it, as one that started from there."""
+        name = abandoned.attempt.job_name
+        others = [each for each in self.store.abandoned_attempts() if each.key != abandoned.key]
+        same = [each for each in others if each.attempt.job_name == name]
+        copies: list[AttemptRecord | AbandonedAttempt] = [*self.store.attempts(name), *same]
+        written = {text for each in copies if each.handle for text in each.handle.details.values()}
+        job = self.store.job(name)
+        known = (job.state, job.rollback_state, *job.retained_states, *job.garbage_states) if job else ()
+        begun = {each.location for each in (*known, *(each.attempt.state for each in copies)) if each}
+        return place.location in written | begun
 
     def _has_own_state(self, abandoned: AbandonedAttempt) -> bool:
         """True if a copy of the job runs whose state can be found."""
@@ -415,10 +444,10 @@ class _Reaping:
             write(transaction, lifecycle_of(self.store, name, abandoned.composition), recovered)
         return True
 
-    def _drop(self, engine: EngineBinder, abandoned: AbandonedAttempt, state: State) -> None:
-        self._count("dispose_state")
+    def _drop(self, delete: Callable[[State], None], abandoned: AbandonedAttempt, state: State) -> None:
+        self._count(delete.__name__)
         try:
-            engine.dispose_state(state)
+            delete(state)
         except (Unreachable, OutcomeUnknown):
             raise  # the attempt stays in the store, and is tried again
         except BinderError as error:

@@ -244,6 +244,54 @@ def test_a_stateless_job_moves_without_its_state(begin: Begin, disks: Disks) -> 
     assert disks.at(THERE) == [b"2;"]
 
 
+def leave(coordinator: Coordinator, world: World, job: Job, moved: Job | None) -> None:
+    """Start a job, lose its engine, and move the job away without asking it; ``None`` deletes the job."""
+    carry_out(coordinator, job)
+    world.down(HERE)
+    if moved is None:
+        operation = user.delete_composition(coordinator, "traffic", leave_behind=[HERE])
+    else:
+        operation, _ = user.apply(coordinator, composition(moved), leave_behind=[HERE])
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert len(coordinator.store.abandoned_attempts()) == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["engine answers", "engine was restarted"])
+@pytest.mark.parametrize("moved", [True, False], ids=["moved", "deleted"])
+def test_the_state_of_a_copy_that_was_left_behind_is_deleted_with_it(
+    begin: Begin, world: World, disks: Disks, moved: bool, restarted: bool
+) -> None:
+    coordinator, stateless = begin(), replace(A, upgrade="stateless")
+    leave(coordinator, world, stateless, replace(stateless, spe_address=THERE) if moved else None)
+    assert disks.at(HERE) == [b"1;"]
+    if restarted:
+        world.restart(HERE)
+    world.up(HERE)
+    world.fail("delete_state", OutcomeUnknown("silence", address=HERE))
+    coordinator.reconciler.reaper.reap()
+    assert len(coordinator.store.abandoned_attempts()) == 1
+    coordinator.reconciler.reaper.reap()
+    assert coordinator.store.abandoned_attempts() == []
+    assert disks.at(HERE) == []
+    assert disks.at(THERE) == ([b"2;"] if moved else [])
+
+
+def test_a_place_that_the_new_copy_goes_on_with_is_not_deleted_with_the_old_one(
+    begin: Begin, world: World, disks: Disks
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, A)
+    ((_, location),) = disks.files
+    disks.files[THERE, location] = disks.files[HERE, location]  # both see it
+    leave(coordinator, world, A, MOVED)
+    world.up(HERE)
+    coordinator.reconciler.reaper.reap()
+    assert coordinator.store.abandoned_attempts() == []
+    assert location in {place for _, place in disks.files}
+    assert not any(method == "delete_state" for method, *_ in world.calls)
+
+
 def test_a_state_that_cannot_be_carried_is_refused_before_the_old_copy_is_stopped(
     begin: Begin, world: World
 ) -> None:
