@@ -109,6 +109,7 @@ class Agent:
             self.calls.note_answered,
             self._refusal,
             self.looks.withdraw,
+            self._known_epoch,
         )
 
     def run(self) -> None:
@@ -174,7 +175,7 @@ class Agent:
 
     def _refusal(self, epoch: int) -> str:
         """The reason why a coordinator of an epoch is refused; empty if it is not.  The highest is stored."""
-        known = int(self._state.get("epoch", 0))
+        known = self._known_epoch()
         if epoch < known:
             return (
                 f"the server is that of epoch {epoch}, and that of epoch {known} was in contact (expected "
@@ -184,6 +185,10 @@ class Agent:
             self._state = self._state | {"epoch": epoch}
             write_state(self.directory, self._state)
         return ""
+
+    def _known_epoch(self) -> int:
+        """The highest epoch of a coordinator that was in contact; 0 without one."""
+        return int(self._state.get("epoch", 0))
 
     def _note_contact(self, reason: str) -> None:
         if not reason:
@@ -207,7 +212,7 @@ class Agent:
                 "since": time.time(),
                 "reason": reason,
                 "machine": machine,
-                "epoch": self._state.get("epoch", 0),
+                "epoch": self._known_epoch(),
             }
             with contextlib.suppress(OSError):  # it is for display, and for a copied disk
                 write_state(self.directory, self._state)

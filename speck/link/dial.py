@@ -22,7 +22,7 @@ from speck.errors import SpeckError
 from speck.link.beat import ANSWER, Beat
 from speck.link.codec import encode
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
-from speck.link.hello import Hello
+from speck.link.hello import Hello, epoch_message
 from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from speck.link.repeats import MARK, Answered, whole_call
 
@@ -50,7 +50,8 @@ class Dialler:
     ``contact(reason)`` is called with an empty text at each contact, and with the reason at its end, or with
     those of all ``urls`` for which there is none.
     ``accepts(epoch)`` is called with the epoch of the coordinator, and returns the reason why that is
-    refused, or an empty text.  ``on_pulse()`` is called every few seconds while there is contact.
+    refused, or an empty text; ``known_epoch()`` is the one for which it is.  ``on_pulse()`` is called every
+    few seconds while there is contact.
     """
 
     urls: Sequence[str]
@@ -62,6 +63,7 @@ class Dialler:
     on_answered: Callable[[dict[str, Any]], object] = lambda call: None
     accepts: Callable[[int], str] = lambda epoch: ""
     on_pulse: Callable[[], object] = lambda: None
+    known_epoch: Callable[[], int] = int
     takes_lasting: bool = field(default=False, init=False)  # looks, see speck.link.look
     _beat: Beat = field(default_factory=Beat, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
@@ -148,6 +150,8 @@ class Dialler:
         if "welcome" not in message:
             raise Refused(str(message.get("refused", "it answers otherwise than a coordinator")))
         if reason := self.accepts(_epoch_in(message["welcome"])):
+            with contextlib.suppress(WebSocketException, OSError):
+                self._send(websocket, epoch_message(self.known_epoch()))  # for people at the coordinator
             raise BadFrame(reason)
         self.takes_lasting = _entry(message["welcome"], "lasting") is True
 

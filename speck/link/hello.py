@@ -10,6 +10,8 @@ from speck.core.inventory import Site
 from speck.link.frames import PROTOCOL
 
 LONGEST = 100  # characters of a machine's id, and of a version
+_KNOWN_EPOCH = "known_epoch"
+_HIGHEST_EPOCH = 10**15  # that is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,26 @@ class Joined:
 
     token: str = field(repr=False)
     site: Site
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRefusal:
+    """An agent refuses its server of epoch ``epoch``: it was connected to one of a higher one, ``known``."""
+
+    epoch: int
+    known: int
+
+
+def epoch_message(known: int) -> dict[str, Any]:
+    """The last message of an agent that refuses its server, as it was connected to one of this epoch."""
+    return {_KNOWN_EPOCH: known}
+
+
+def epoch_refusal(message: Mapping[str, Any], epoch: int) -> EpochRefusal | None:
+    """The refusal of a server of an epoch by a message of :func:`epoch_message`; ``None`` for another."""
+    known = message.get(_KNOWN_EPOCH)
+    is_higher = isinstance(known, int) and epoch < known <= _HIGHEST_EPOCH
+    return EpochRefusal(epoch, known) if is_higher and isinstance(known, int) else None
 
 
 def identity_fault(machine: str, version: str) -> str:

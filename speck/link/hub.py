@@ -27,7 +27,7 @@ from speck.link.codec import Malformed, decode, encode
 from speck.link.errors import error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame
 from speck.link.gate import AGENT, Gate, GatedConnection, peer_of, token_of
-from speck.link.hello import Hello, Joined, JoinRequest, refusal
+from speck.link.hello import EpochRefusal, Hello, Joined, JoinRequest, epoch_refusal, refusal
 from speck.link.journal import JournalEntry, checked
 from speck.link.look import LastLooks, Look, LookMessage
 from speck.link.methods import JOURNAL, ORDERED
@@ -98,13 +98,14 @@ class Hub:
         mark: Callable[[], object] = object,
         epoch: int = 0,
     ) -> None:
-        self._welcome = {"lasting": True, **({"epoch": epoch} if epoch else {})}
+        self._epoch, self._welcome = epoch, {"lasting": True, **({"epoch": epoch} if epoch else {})}
         self.sites = sites
         self.join = join
         self.on_contact: list[Callable[[str], object]] = []
         self.on_second: list[Callable[[str, str, str], object]] = []
         self._authenticate, self._mark = authenticate, mark
         self._connections: dict[str, _Connection] = {}
+        self.epoch_refusals: dict[str, EpochRefusal] = {}  # by site, unless it was accepted since
         self._numbers = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(name="agents", daemon=True)
@@ -300,9 +301,13 @@ class Hub:
             listener(site)
         try:
             async for frame in agent.socket:
-                message = assembly.add(frame)
-                if message is not None:
-                    _take(agent, message)
+                if (message := assembly.add(frame)) is None:
+                    continue
+                if refused := epoch_refusal(message, self._epoch):
+                    self.epoch_refusals[site] = refused
+                    return
+                self.epoch_refusals.pop(site, None)
+                _take(agent, message)
         finally:
             self._part(site, agent)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.errors import OutcomeUnknown, Rejected
-from speck.link.hello import Hello
+from speck.link.hello import EpochRefusal, Hello
 from speck.link.journal import JournalEntry, mark_of
 
 
@@ -30,6 +30,7 @@ class Wires:
     checks: int = 0
     journals: dict[str, list[JournalEntry]] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
+    epoch_refusals: dict[str, EpochRefusal] = field(default_factory=dict)
     answers: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
 
     def presence(self, site: str) -> Present | None:

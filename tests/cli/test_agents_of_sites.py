@@ -14,7 +14,7 @@ import speck as package
 from speck.core.inventory import Inventory
 from speck.link.code import JoinCode
 from speck.link.frames import PROTOCOL
-from speck.link.hello import JoinRequest
+from speck.link.hello import EpochRefusal, JoinRequest
 from speck.server.tokens import Owner, Role, Tokens, digest
 from testbed.benches.examples import one_site
 from testbed.doubles.agents import Wires
@@ -129,6 +129,17 @@ def test_doctor_finds_agents(speck: Speck, wires: Wires, rest: RestServer) -> No
     assert findings() == []
     rest.services.agents.note_second("A", "m1", "m2")
     assert findings() == ["machine m2 has the token of the agent on machine m1"]
+
+
+def test_doctor_names_both_epochs_of_an_agent_that_refuses_the_server(speck: Speck, wires: Wires) -> None:
+    wires.epoch_refusals["A"] = EpochRefusal(epoch=3, known=7)
+    (found,) = [each for each in speck("doctor", "--json").data if each["finding"] == "agent"]
+    assert found["where"] == "A"
+    assert found["message"] == (
+        "its agent refuses this server, whose epoch is 3: it was connected to one of epoch 7"
+    )
+    assert "if the server of epoch 7 still runs, stop this one" in found["remedy"]
+    assert "speck sites add A" in found["remedy"]
 
 
 def test_a_reader_makes_no_codes(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from speck.core.runtime import Handle, JobState
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import encode
 from speck.link.dial import Dialler
-from speck.link.hello import Hello
+from speck.link.hello import EpochRefusal, Hello, epoch_refusal
 from speck.link.hub import Hub
 from speck.link.remote import Remote
 from speck.link.tls import shared
@@ -160,16 +160,29 @@ def test_an_agent_refuses_a_coordinator_whose_epoch_is_over() -> None:
         lambda *_: {},
         reasons.append,
         accepts=lambda epoch: f"epoch {epoch} is over",
+        known_epoch=lambda: 7,
     )
     thread = threading.Thread(target=dialler.run)
     thread.start()
     await_that(partial(_has, reasons, 2))
     dialler.close()
     thread.join(PATIENCE)
+    await_that(lambda: hub.epoch_refusals == {"A": EpochRefusal(epoch=3, known=7)})
+    assert hub.presence("A") is None
+    with dial(urls[1]) as agent:  # its site has joined again
+        greet(agent)
+        agent.send(json.dumps({"same": ENGINE}))
+        await_that(lambda: not hub.epoch_refusals)
     hub.close()
     assert "" not in reasons
     assert reasons[1].startswith(f"{urls[0]}: ")
     assert reasons[1].endswith(f"; {urls[1]}: epoch 3 is over")
+
+
+@pytest.mark.parametrize("known", [3, 0, -1, True, "7", None, 7.5, 10**16])
+def test_a_message_that_is_no_refusal_of_an_epoch_is_ignored(known: object) -> None:
+    assert epoch_refusal({"known_epoch": known}, 3) is None
+    assert epoch_refusal({}, 3) is None
 
 
 def test_a_token_that_cannot_be_read_is_named(url: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from speck.binder.asking import ask
 from speck.coordinator.agents.enrolment import Enrolment, Invitation
 from speck.core.lifecycle import EventKind
 from speck.errors import Conflict, StoreError
-from speck.link.hello import Hello
+from speck.link.hello import EpochRefusal, Hello
 from speck.link.journal import JournalEntry, number_in
 from speck.loop import Loop
 from speck.store import Event
@@ -44,6 +44,10 @@ class Connections(Protocol):
 
     def read_journal(self, site: str, after: int, seconds: float) -> Sequence[JournalEntry]:
         """The entries after this one.  Raises :class:`~speck.errors.SpeckError`."""
+
+    @property
+    def epoch_refusals(self) -> Mapping[str, EpochRefusal]:
+        """The refusals of this server because of its epoch, by site, unless it was accepted since."""
 
     def recheck(self) -> None:
         """End the connections whose tokens are no longer valid."""
@@ -212,6 +216,10 @@ class Agents:
     def second(self, site: str) -> SecondAgent | None:
         """The last machine that was refused as a second agent of a site."""
         return self._second.get(site)
+
+    def epoch_refusal(self, site: str) -> EpochRefusal | None:
+        """The refusal of this server by the site's agent, because of its epoch; ``None`` without one."""
+        return None if self.connections is None else self.connections.epoch_refusals.get(site)
 
     def _present(self, site: str) -> Present | None:
         return None if self.connections is None else self.connections.presence(site)

@@ -132,6 +132,16 @@ class Doctor:
         for site, found in self.agents.all():
             if found["revoked"]:
                 message, remedy = "its agent was revoked", f"let another join: speck sites add {site}"
+            elif (refused := self.agents.epoch_refusal(site)) is not None:
+                message = (
+                    f"its agent refuses this server, whose epoch is {refused.epoch}: it was connected to one "
+                    f"of epoch {refused.known}"
+                )
+                remedy = (
+                    f"if the server of epoch {refused.known} still runs, stop this one; otherwise let the "
+                    f"site join again: speck sites add {site}, then speck sites join at the site, with its "
+                    "agent stopped (docs/agents.md, Two servers)"
+                )
             elif not found["connected"]:
                 message = "its agent is away" if found["since"] else "its agent has never been connected"
                 remedy = "see speck agent status at the site; the jobs there continue meanwhile"
