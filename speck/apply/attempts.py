@@ -28,7 +28,7 @@ from speck.apply.stamps import next_stamps
 from speck.apply.state_transfer import StateTransfer, TransferPlan
 from speck.binder import Capability
 from speck.binder.retry import FIRST_PAUSE, TRIES, with_retries
-from speck.core.attempt_number import next_number
+from speck.core.attempt_number import known_number, next_number
 from speck.core.job import Job, fence_topic, form_fingerprint
 from speck.core.lifecycle import AttemptPhase, EventKind
 from speck.core.runtime import Attempt, Handle, State
@@ -134,10 +134,8 @@ class Attempts:
         """
         broker, engine = self.context.pool.broker(session.broker), self.context.pool.engine(job)
         fenced = with_retries(partial(broker.fenced, session.name))
-        known = max(
-            record.attempts,
-            with_retries(partial(engine.last_ended, job.job_name, self.context.store.identity)),
-        )
+        ended = with_retries(partial(engine.last_ended, job.job_name, self.context.store.identity))
+        known = known_number(record.name, record.attempts, ended, engine=job.spe_address)
         topic = fence_topic(session.name)
         return next_number(record.name, known, fenced, topic=topic, broker=session.broker)
 

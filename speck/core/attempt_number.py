@@ -23,6 +23,22 @@ def is_believed(number: int, known: int) -> bool:
     return number <= min(known + FURTHEST, HIGHEST)
 
 
+def known_number(job: str, known: int, ended: int, *, engine: str) -> int:
+    """The number of the last attempt at a job: ``known``, or that of one that has ``ended`` at its engine.
+
+    Raises :class:`~speck.errors.Rejected` for a number of the engine above the bounds: it would become the
+    job's at all other engines too.
+    """
+    if not is_believed(ended, known):
+        raise Rejected(
+            f"job {job!r}: engine {engine} names attempt {ended} of it as ended (expected at most "
+            f"{known + FURTHEST}): find who answers for the engine, or place the job elsewhere "
+            "(docs/security.md, Trust)",
+            address=engine,
+        )
+    return max(known, ended)
+
+
 def next_number(job: str, known: int, fenced: int, *, topic: str, broker: str) -> int:
     """The number of the next attempt at a job, above all that have read through its session.
 

@@ -11,6 +11,7 @@ import pytest
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.coordinator.planning import planner
+from speck.core.attempt_number import HIGHEST
 from speck.core.job import Composition
 from speck.core.placement import Expects
 from speck.core.settings import Settings
@@ -560,3 +561,14 @@ def test_a_number_is_above_those_that_an_agent_has_ended(coordinator: Coordinato
     world.ended_numbers["a"] = 7
     carry_out(coordinator, composition(A, B))
     assert world.broker(BROKER).fences == {named("a"): 8, named("b"): 1}
+
+
+def test_a_number_that_an_agent_invents_does_not_stay_with_the_job(
+    coordinator: Coordinator, world: World
+) -> None:
+    world.ended_numbers["a"] = HIGHEST - 1
+    operation = carry_out(coordinator, composition(A))
+    assert "names attempt 999999999999999 of it as ended" in operation.actions["a"].error
+    world.ended_numbers.clear()  # as at an engine of another site
+    assert carry_out(coordinator, composition(A)).state == "succeeded"
+    assert world.broker(BROKER).fences == {named("a"): 1}

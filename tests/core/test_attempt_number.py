@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speck.core.attempt_number import FURTHEST, HIGHEST, is_believed, next_number
+from speck.core.attempt_number import FURTHEST, HIGHEST, is_believed, known_number, next_number
 from speck.errors import Rejected
 from tests.support.properties import property_test
 
@@ -44,3 +44,15 @@ def test_a_refusal_names_the_topic_and_the_remedy() -> None:
         assert part in str(refused.value)
     with pytest.raises(Rejected, match=r"is 1000000000000000000 .*speck store repair"):
         number(10**18, 0)
+
+
+@pytest.mark.parametrize(("ended", "expected"), [(0, 4), (7, 7), (4 + FURTHEST, 4 + FURTHEST)])
+def test_an_engine_may_have_ended_later_attempts(ended: int, expected: int) -> None:
+    assert known_number("a", 4, ended, engine="sc://a:1") == expected
+
+
+@pytest.mark.parametrize("ended", [5 + FURTHEST, HIGHEST, 10**30])
+def test_a_number_of_an_engine_far_above_the_known_ones_is_refused(ended: int) -> None:
+    expected = r"engine sc://a:1 names attempt \d+ of it as ended \(expected at most 1000000004\)"
+    with pytest.raises(Rejected, match=expected):
+        known_number("a", 4, ended, engine="sc://a:1")
