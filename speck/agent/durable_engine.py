@@ -61,7 +61,7 @@ class DurableEngine:
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """See :meth:`speck.binder.EngineBinder.submit`; the attempt is stored before the engine is asked."""
-        record = self.attempts.get(attempt.id)
+        known = record = self.attempts.get(attempt.id)
         if record is None:
             ended = self.attempts.ended(job.job_name, attempt.owner)
             if attempt.number <= ended:
@@ -75,10 +75,18 @@ class DurableEngine:
             handle = self.binder.submit(record.job, attempt)
         except OutcomeUnknown:
             raise
+        except Unreachable as error:
+            if known is not None:  # an earlier request, whose outcome is unknown, may have started it
+                raise OutcomeUnknown(str(error), address=self.address) from error
+            self.attempts.drop(record)
+            raise
         except BinderError:  # nothing runs, and the caller knows that
             self.attempts.drop(record)
             raise
-        return self._confirmed(record, handle)
+        try:
+            return self._confirmed(record, handle)
+        except BinderError as error:  # the disk is full: the job runs, and the caller must not discard it
+            raise OutcomeUnknown(str(error), address=self.address) from error
 
     def find(self, attempt: Attempt) -> Handle | None:
         """See :meth:`speck.binder.EngineBinder.find`.

@@ -1,0 +1,90 @@
+"""The answers of an agent to a submit, without its supervisor: an engine and a disk that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from speck.agent.attempt_files import AttemptFiles
+from speck.agent.attempts import Attempts
+from speck.agent.durable_engine import DurableEngine
+from speck.agent.run_state import Phase, Record
+from speck.core.job import Job
+from speck.core.runtime import Attempt
+from speck.errors import BinderError, OutcomeUnknown, Unreachable
+from speck.testing import attempt_of
+from testbed.doubles.world import World
+from tests.binder.test_contract_double import ENGINE, DoubleBench
+
+
+@pytest.fixture(name="bench")
+def bench_fixture() -> DoubleBench:
+    return DoubleBench()
+
+
+@pytest.fixture(name="world")
+def world_fixture(bench: DoubleBench) -> World:
+    return bench.world
+
+
+@pytest.fixture(name="engine")
+def engine_fixture(bench: DoubleBench, tmp_path: Path) -> DurableEngine:
+    return DurableEngine(bench.binder(), ENGINE, Attempts(AttemptFiles(tmp_path)))
+
+
+@pytest.fixture(name="job")
+def job_fixture(bench: DoubleBench) -> Job:
+    return bench.job("clean")
+
+
+def phase(engine: DurableEngine, attempt: Attempt) -> Phase | None:
+    record = engine.attempts.get(attempt.id)
+    return None if record is None else record.phase
+
+
+def test_an_attempt_that_may_run_is_kept_when_its_engine_is_away_at_the_next_try(
+    engine: DurableEngine, world: World, job: Job
+) -> None:
+    """Otherwise the agent would not start it again after a loss."""
+    attempt = attempt_of(job)
+    world.fail("submit", OutcomeUnknown("no answer", address=ENGINE), after=True)
+    with pytest.raises(OutcomeUnknown):
+        engine.submit(job, attempt)
+    world.fail("submit", Unreachable("connection refused", address=ENGINE))
+    with pytest.raises(OutcomeUnknown, match="connection refused"):
+        engine.submit(job, attempt)
+    assert phase(engine, attempt) is Phase.ACCEPTED
+    assert engine.find(attempt) is not None
+    assert phase(engine, attempt) is Phase.RUNNING
+
+
+def test_an_attempt_whose_engine_was_never_asked_is_forgotten(
+    engine: DurableEngine, world: World, job: Job
+) -> None:
+    attempt = attempt_of(job)
+    world.fail("submit", Unreachable("connection refused", address=ENGINE))
+    with pytest.raises(Unreachable):
+        engine.submit(job, attempt)
+    assert phase(engine, attempt) is None
+
+
+def test_a_job_that_runs_is_not_reported_as_refused_when_the_disk_is_full(
+    engine: DurableEngine, world: World, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator would start another attempt beside it, from an older state."""
+    attempt, write = attempt_of(job), AttemptFiles.write
+
+    def full(files: AttemptFiles, record: Record) -> None:
+        if record.phase is Phase.RUNNING:
+            raise BinderError("no space left on device", address=ENGINE)
+        write(files, record)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AttemptFiles, "write", full)
+        with pytest.raises(OutcomeUnknown, match="no space left"):
+            engine.submit(job, attempt)
+    assert len(world.running("clean")) == 1
+    assert engine.submit(job, attempt) == engine.find(attempt)
+    assert len(world.running("clean")) == 1
+    assert phase(engine, attempt) is Phase.RUNNING
