@@ -193,7 +193,13 @@ class Supervisor:
         fenced = self._fences.read([each.record for each in lost])
         newest = [each for each in lost if self._is_newest(each.record, fenced[each.record.attempt.id])]
         ready = [each for each in newest if self._prepare(each)]
-        waiting = [each.record for each in lost if each not in ready and not self._is_over(each.record)]
+        waiting = [
+            each.record
+            for each in lost
+            if each not in ready
+            and not self._is_over(each.record)
+            and not self._replaced(each.record, fenced[each.record.attempt.id])  # another attempt reads
+        ]
         unsafe = {each.job.source_broker for each in waiting} & {self.own_broker}
         for each in ready:
             broker = each.record.job.sink_broker
@@ -216,10 +222,16 @@ class Supervisor:
             if isinstance(fenced, SpeckError):
                 self._wait_for(now, one_line(fenced), late=isinstance(fenced, Late))
                 return False
-            if why := superseded(now, max(fenced, self.engine.attempts.newest(now.attempt))):
+            if why := self._replaced(now, fenced):
                 self._end(now, why)
                 return False
             return True
+
+    def _replaced(self, record: Record, fenced: int | SpeckError) -> str:
+        """The reason why an attempt ends, as of :func:`superseded`; empty also if its fence is not known."""
+        if isinstance(fenced, SpeckError):
+            return ""
+        return superseded(record, max(fenced, self.engine.attempts.newest(record.attempt)))
 
     def _prepare(self, down: _Down) -> bool:
         """Have the session at the site's broker; true if it is there.
@@ -338,11 +350,15 @@ class Supervisor:
         _log.info("job %r waits: %s", record.attempt.job_name, why)
 
     def _end(self, record: Record, why: str) -> None:
-        """End the attempt permanently at this site."""
+        """End the attempt permanently at this site; on a full disk, later."""
+        gone = record if record.phase in (Phase.GONE, Phase.ACCEPTED) else record.to(Phase.GONE, why)
+        try:
+            self.engine.attempts.put(gone.to(Phase.ENDED, why))
+        except BinderError as error:  # it must not keep the others from being started
+            self._wait(record, one_line(error))
+            return
         _log.warning("job %r is not started again: %s", record.attempt.job_name, why)
         self.journal.add(record.attempt, why, started=False)
-        gone = record if record.phase in (Phase.GONE, Phase.ACCEPTED) else record.to(Phase.GONE, why)
-        self.engine.attempts.put(gone.to(Phase.ENDED, why))
 
 
 def _message(status: JobStatus) -> str:

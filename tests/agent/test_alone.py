@@ -107,6 +107,35 @@ def test_a_job_whose_record_cannot_be_stored_holds_up_no_other(
     await_that(lambda: running(world) == 1)
 
 
+def test_a_job_whose_end_cannot_be_stored_holds_up_no_other(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = {name: attempt_of(job(world, name)) for name in ("clean", "count")}
+    for name, attempt in attempts.items():
+        engine.submit(job(world, name), attempt)
+    write = AttemptFiles.write
+
+    def full(files: AttemptFiles, record: Record) -> None:
+        if record.attempt.job_name == "clean":
+            raise BinderError("no space left on the device", address=ENGINE)
+        write(files, record)
+
+    InMemoryBroker(world, BROKER).fence(attempts["clean"].session, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(AttemptFiles, "write", full)
+        world.restart(ENGINE)
+        await_that(lambda: running(world, "count") == 1)
+        time.sleep(MANY_LOOKS)
+        assert [each.job for each in link.agent.journal.after(0)] == ["count"]
+    await_that(lambda: phase(link, attempts["clean"]) is Phase.ENDED)
+    await_that(lambda: len(link.agent.journal.after(0)) == 2)
+    assert [(each.job, each.started) for each in link.agent.journal.after(0)] == [
+        ("count", True),
+        ("clean", False),
+    ]
+    assert running(world) == 0
+
+
 def test_an_agent_that_is_started_again_starts_what_was_lost_meanwhile(
     link: LinkBench, engine: EngineBinder, world: World
 ) -> None:
