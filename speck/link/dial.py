@@ -18,9 +18,10 @@ from websockets.sync.client import ClientConnection, connect
 
 from speck.binder.asking import begin
 from speck.core.inventory import is_loopback
-from speck.errors import SpeckError
+from speck.errors import Rejected, SpeckError
 from speck.link.beat import ANSWER, Beat
 from speck.link.codec import encode
+from speck.link.errors import error_data
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello, epoch_message
 from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
@@ -201,11 +202,22 @@ class Dialler:
             if call is not None:
                 answer = answered.answer(message, last, self.answer(call, open_.is_set))
             with contextlib.suppress(WebSocketException, OSError):  # the caller knows that it ended
-                self._send(websocket, answer | {"c": message.get("c")})
+                self._send_answer(websocket, message, answer)
             if call is not None:
                 self.on_answered(call)
         finally:
             self._room.release()
+
+    def _send_answer(
+        self, websocket: ClientConnection, message: dict[str, Any], answer: dict[str, Any]
+    ) -> None:
+        """Send the answer to a call, or why it cannot be sent: the caller would wait for it in vain."""
+        number = {"c": message.get("c")}
+        try:
+            self._send(websocket, answer | number)
+        except BadFrame as error:
+            refused = Rejected(f"the answer cannot be sent: {error}", address=str(message.get("e", "")))
+            self._send(websocket, {"x": error_data(refused)} | number)
 
     def _send(self, websocket: ClientConnection, message: dict[str, Any]) -> None:
         for frame in frames(message, next(self._numbers)):

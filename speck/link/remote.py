@@ -21,6 +21,7 @@ from speck.core.job import Job
 from speck.core.runtime import Found, Handle, JobMetrics, JobState, JobStatus, State
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import Malformed
+from speck.link.frames import LARGEST
 from speck.link.hub import Hub
 from speck.link.look import Look
 from speck.link.methods import (
@@ -39,6 +40,7 @@ from speck.link.places import places_of
 
 _STORING = 120.0  # s, for a part of a job's file
 _PART = 1 << 20  # bytes, which an agent holds in memory a few times over
+LARGEST_STATE = LARGEST * 7 // 10  # bytes: as base64, with the names of its files
 
 
 @dataclass
@@ -220,6 +222,22 @@ class _RemoteEngine(_RemoteBinder):
         except (Unreachable, OutcomeUnknown):
             return None
         return found
+
+    def state_size(self, state: State) -> int:
+        """See :meth:`speck.binder.EngineBinder.state_size`.
+
+        Raises :class:`~speck.errors.Rejected` for a state that is too large for a message: it is asked for
+        before the job is stopped.
+        """
+        size = int(self._remote.call(EngineBinder, "state_size", {"state": state}))
+        if size > LARGEST_STATE:
+            raise Rejected(
+                f"{self.address}: a state of {size / (1 << 20):.0f} MiB cannot be sent by the agent of site "
+                f"{self._remote.site!r} (expected at most {LARGEST_STATE >> 20} MiB: use a place for state "
+                "that both sites can access, or write 'upgrade: stateless')",
+                address=self.address,
+            )
+        return size
 
     def last_ended(self, job_name: str, owner: str) -> int:
         """See :meth:`speck.binder.EngineBinder.last_ended`; the agent's, whatever the engine."""

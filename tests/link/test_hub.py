@@ -19,17 +19,18 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from speck.core.inventory import Engine, Secret
-from speck.core.runtime import Handle, JobState
+from speck.core.runtime import Handle, JobState, State
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import encode
 from speck.link.dial import Dialler
 from speck.link.hello import EpochRefusal, Hello, epoch_refusal
 from speck.link.hub import Hub
-from speck.link.remote import Remote
+from speck.link.remote import LARGEST_STATE, Remote
 from speck.link.tls import shared
 from speck.server.tls import Certificate
 from testbed.benches.agents import LinkBench, link_bench
 from testbed.benches.examples import one_site
+from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.servers.base import REFUSING_PORT
@@ -355,6 +356,25 @@ def test_a_message_that_is_too_large_is_rejected(link: LinkBench, monkeypatch: p
     with pytest.raises(Rejected, match=r"write at site 'A' cannot be sent: .* \(expected at most 300,000\)"):
         Remote(link.hub, "A", ENGINE, link.inventory).ask("write", {"content": "a" * 400_000})
     assert link.engine(ENGINE).running() == []
+
+
+def test_an_answer_that_is_too_large_is_an_error_at_once(
+    link: LinkBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.link.frames.LARGEST", 300_000)
+    monkeypatch.setattr(InMemoryEngine, "log_tail", lambda *_, **__: ["a" * 400_000])
+    with pytest.raises(Rejected, match=r"the answer cannot be sent: .* \(expected at most 300,000\)"):
+        link.engine(ENGINE).log_tail(Handle(ENGINE, "a"), 10)
+
+
+def test_a_state_that_an_agent_cannot_send_is_refused_by_its_size(
+    link: LinkBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, sizes = State("spark-checkpoint", "/a"), iter([LARGEST_STATE, LARGEST_STATE + 1])
+    monkeypatch.setattr(InMemoryEngine, "state_size", lambda *_, **__: next(sizes), raising=False)
+    assert link.engine(ENGINE).state_size(state) == LARGEST_STATE
+    with pytest.raises(Rejected, match="a state of 112 MiB cannot be sent by the agent of site 'A'"):
+        link.engine(ENGINE).state_size(state)
 
 
 def test_a_call_that_has_not_begun_when_its_connection_ends_is_dropped(link: LinkBench) -> None:
