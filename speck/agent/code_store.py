@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shutil
 import threading
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from speck.core.durable_files import put_in_place
+from speck.core.durable_files import put_in_place, sync_directory
 from speck.errors import BinderError, Rejected
 
-KEPT = 256  # files that no attempt needs, the newest: a job is checked before it is submitted
+KEPT = 256  # files that no attempt needs, those used last: a job is checked before it is submitted
+MOST_BYTES = 512 << 20  # of these, but for those that were used recently
+RECENT = 3600.0  # s
 
 _BEGUN = ".begun"  # a content of which parts are missing
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class CodeStore:
-    """A directory with a folder for each content."""
+    """A directory with a folder for each content.  ``clock`` is steady, s."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._directory, self._clock = directory, clock
+        self._used: dict[str, float] = {}  # when contents were used last, since the start
         self._lock = threading.Lock()  # two engines of a site may be sent one file at a time
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -44,6 +49,7 @@ class CodeStore:
         begun = folder / _BEGUN
         try:
             with self._lock:
+                self._used[sha256] = self._clock()
                 if (folder / "content").is_file():
                     return size
                 folder.mkdir(mode=0o700, exist_ok=True)
@@ -57,6 +63,7 @@ class CodeStore:
                     file.write(part)
                 if there + len(part) >= size:
                     _complete(begun, sha256)
+                    sync_directory(self._directory)  # the folder may be new
                 return there + len(part)
         except OSError as error:
             raise BinderError(f"the agent cannot store a job's file: {error.strerror}") from error
@@ -72,20 +79,41 @@ class CodeStore:
         if not content.is_file():
             raise Rejected(f"the agent does not have {name!r} with the hash {sha256[:12]!r}")
         path = content.parent / name
+        self._used[sha256] = self._clock()
         try:
             with suppress(FileExistsError):  # jobs of one file are submitted side by side
                 path.hardlink_to(content)
+            sync_directory(content.parent)  # the record of an attempt will name it
         except OSError as error:
             raise BinderError(f"the agent cannot name a job's file {name!r}: {error.strerror}") from error
         return path
 
     def prune(self, used: Collection[str]) -> None:
-        """Delete what no path in ``used`` needs, but for the newest."""
+        """Delete what no path in ``used`` needs, but for what was used last.
+
+        A clock that was set back makes a new file look old: the times of the disk count only among files that
+        were not used since the start.
+        """
         needed = {Path(each).parent.name for each in used}
-        folders = [each for each in self._directory.iterdir() if each.is_dir() and each.name not in needed]
-        folders.sort(key=lambda folder: folder.stat().st_mtime_ns)
-        for folder in folders[: max(0, len(folders) - KEPT)]:
-            shutil.rmtree(folder, ignore_errors=True)
+        with self._lock:
+            found = (each for each in self._directory.iterdir() if each.name not in needed)
+            folders = [each for each in found if each.is_dir()]
+            folders.sort(key=self._last_use, reverse=True)
+            recent, held = self._clock() - RECENT, 0
+            for number, folder in enumerate(folders):
+                held += _size(folder)
+                is_old = self._used.get(folder.name, -math.inf) < recent
+                if number >= KEPT or (held > MOST_BYTES and is_old):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    self._used.pop(folder.name, None)
+
+    def _last_use(self, folder: Path) -> tuple[float, int]:
+        return self._used.get(folder.name, -math.inf), folder.stat().st_mtime_ns
+
+
+def _size(folder: Path) -> int:
+    """The size of a content or of its parts, bytes; its names are links to one file."""
+    return max((each.stat().st_size for each in folder.iterdir()), default=0)
 
 
 def _complete(begun: Path, sha256: str) -> None:
