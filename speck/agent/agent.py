@@ -64,7 +64,6 @@ class Agent:
         self.inventory = SiteInventory(site, self.directory)
         self.code = CodeStore(self.directory / "code")
         self.attempts = Attempts(AttemptFiles(self.directory / "attempts"))
-        self.code.prune([each.job.job_path for each in self.attempts.all()])
         engines = {each.spe_address: self._durable(each) for each in site.engines}
         self.journal = Journal(self.directory / "journal.json")
         self.looks = Looks(
@@ -115,6 +114,7 @@ class Agent:
     def run(self) -> None:
         """Run until :meth:`close`.  Raises :class:`~speck.errors.InvalidInput` if another agent runs here."""
         with _locked(self.directory / "lock"):
+            self._forget_unused()
             for loop in self._loops:
                 loop.start()
             self.dialler.run()
@@ -129,6 +129,12 @@ class Agent:
         self.calls.close_feeds()
 
     # --- parts
+
+    def _forget_unused(self) -> None:
+        """Delete the files and logins that no attempt needs; not while another agent runs here."""
+        self.code.prune([each.job.job_path for each in self.attempts.all()])
+        with contextlib.suppress(OSError):  # it is tried again after each stop
+            self.inventory.retain(self.attempts.brokers())
 
     def _durable(self, engine: Engine) -> DurableEngine:
         address = engine.spe_address

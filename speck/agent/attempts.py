@@ -66,6 +66,11 @@ class Attempts:
         """The records of the attempts that may run at an engine."""
         return [each for each in self.all() if each.address == address and each.phase.permitted]
 
+    def brokers(self) -> set[str]:
+        """The brokers of the attempts that are not over."""
+        jobs = [each.job for each in self.all() if not each.phase.over]
+        return {address for job in jobs for address in (job.source_broker, job.sink_broker)}
+
     def ended(self, job_name: str, owner: str) -> int:
         """The highest number of an attempt at a job that has ended here; 0 for none."""
         numbers = [

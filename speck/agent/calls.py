@@ -76,12 +76,22 @@ class Calls:
     def note_answered(self, call: Mapping[str, Any]) -> None:
         """Have the jobs of an engine reported again once a call was answered that may have changed them.
 
-        The coordinator drops what was reported before the answer came.  After an upgrade, end this process.
+        The coordinator drops what was reported before the answer came.  After a stop, forget the brokers that
+        no job uses any more.  After an upgrade, end this process.
         """
         if call.get("m") in ORDERED:
             self.looks.repeat(str(call.get("e")))
+        if call.get("m") == "stop":
+            self._forget_brokers()
         if call.get("m") == UPGRADE:
             self.upgrader.note_answered()
+
+    def _forget_brokers(self) -> None:
+        used = set[str]().union(*(each.attempts.brokers() for each in self.engines.values()))
+        try:
+            self.inventory.retain(used)
+        except OSError as error:
+            _log.warning("passwords that no job uses are left on the disk: %s", error.strerror)
 
     def close_feeds(self) -> None:
         """End all subscriptions, whose reader is gone."""

@@ -119,6 +119,14 @@ class History:
                 return number, found
         raise NotFound(f"composition {name!r} has no revision with a job {job!r}")
 
+    def last_form_at(self, name: str, job: str, engine: str) -> Job | None:
+        """A job as it stands in the last revision in which it is at an engine; ``None`` if none is kept."""
+        for number in reversed(self.store.revision_numbers(name)):
+            found = self.store.revision_once(name, number).jobs.get(job)
+            if found is not None and found.spe_address == engine:
+                return found
+        return None
+
     def last_reader(self, name: str, job: str, sources: Collection[Endpoint]) -> tuple[int, Job] | None:
         """The last revision in which a job reads from one of these sources, and the job there."""
         for number in reversed(self.store.revision_numbers(name)):

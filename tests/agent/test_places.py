@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from speck.agent.places import SiteInventory
+from speck.agent.places import RECENT, SiteInventory
 from speck.core.inventory import Broker, Inventory, JobLogin, Login, Secret
-from speck.errors import SecretUnavailable
+from speck.errors import BinderError, SecretUnavailable
 from speck.link.codec import decode
 from speck.link.places import PlaceOfJobs, places_of
 from testbed.benches.examples import job, one_site
@@ -86,3 +86,49 @@ def test_a_secret_that_is_not_set_is_named() -> None:
     far = Broker(broker_address="tcp://far:1883", job_login=JobLogin(password=Secret("${SPECK_NOWHERE}")))
     with pytest.raises(SecretUnavailable, match="SPECK_NOWHERE"):
         places_of(job("clean", source_broker="tcp://far:1883"), Inventory({"A": SITE}, {"far": far}))
+
+
+def test_a_login_that_could_not_be_stored_is_stored_at_the_next_request(
+    sent: list[PlaceOfJobs], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would be lost at the next start of the agent."""
+    inventory = SiteInventory(SITE, tmp_path)
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("speck.agent.places.replace_file", full)
+        with pytest.raises(BinderError, match="cannot store the brokers of a job: No space left"):
+            inventory.learn(sent)
+    inventory.learn(sent)
+    assert SiteInventory(SITE, tmp_path).job_login("tcp://far:1883").username == "jobs"
+
+
+def test_a_login_that_no_job_uses_is_forgotten(sent: list[PlaceOfJobs], tmp_path: Path) -> None:
+    now = [0.0]
+    inventory = SiteInventory(SITE, tmp_path, lambda: now[0])
+    (tmp_path / "secrets" / ".torn-by-a-power-cut").write_text(PASSWORD)
+    inventory.learn(sent)
+    inventory.learn([replace(each, broker_address="tcp://other:1883", password="another") for each in sent])
+    inventory.retain(())  # a job that was checked may be submitted now
+    assert len(list((tmp_path / "secrets").iterdir())) == 2
+    now[0] = RECENT + 1
+    inventory.retain({"tcp://far:1883"})
+    for each in (inventory, SiteInventory(SITE, tmp_path)):
+        assert each.job_login("tcp://far:1883").username == "jobs"
+        assert each.job_login("tcp://other:1883").username is None
+    (kept,) = (tmp_path / "secrets").iterdir()
+    assert kept.read_text() == PASSWORD
+    SiteInventory(SITE, tmp_path).retain(())
+    assert list((tmp_path / "secrets").iterdir()) == []
+
+
+def test_the_passwords_of_a_file_that_cannot_be_read_are_kept(
+    sent: list[PlaceOfJobs], tmp_path: Path
+) -> None:
+    """It may be of a later version, which is put back."""
+    SiteInventory(SITE, tmp_path).learn(sent)
+    (tmp_path / "brokers.json").write_text("{")
+    SiteInventory(SITE, tmp_path).retain(())
+    assert len(list((tmp_path / "secrets").iterdir())) == 1

@@ -79,6 +79,19 @@ def test_a_revocation_names_the_logins(speck: Speck, wires: Wires, rest: RestSer
     assert wires.checks == 1
 
 
+def test_a_revocation_names_the_logins_of_jobs_that_were_left_behind(
+    speck: Speck, wires: Wires, rest: RestServer
+) -> None:
+    """After a theft, the jobs are moved away first."""
+    far = yaml_of("a t0 t1").replace(f"source_broker: {BROKER}", "source_broker: tcp://b2:1883")
+    rest.client.apply(far.encode(), "demo", wait=30)
+    rest.world.down(ENGINE)
+    rest.client.apply(far.replace(ENGINE, "sc://e2:15002").encode(), "demo", wait=30, leave_behind=[ENGINE])
+    assert "copy" in {each["kind"] for each in rest.client.left_behind()}
+    done = speck("sites", "revoke", "A", "--json")
+    assert sorted(done.data["brokers"]) == sorted({"tcp://b2:1883", BROKER})
+
+
 def test_a_site_that_joined_is_removed_when_no_job_uses_it(
     speck: Speck, wires: Wires, rest: RestServer
 ) -> None:

@@ -108,11 +108,17 @@ class SiteQueries:
         return [each.to_dict() for each in with_reach(found, self.inventory, self.pool, used)]
 
     def brokers_of_jobs(self, site: str) -> list[str]:
-        """The brokers that jobs at the engines of a site use."""
+        """The brokers that jobs at the engines of a site use, also those that were left behind there."""
         known = self.inventory.sites.get(site)
         engines = {each.spe_address for each in known.engines} if known is not None else set()
         forms = (form for each in self.deployments.snapshots() for form in each.forms.values())
         here = [form for form in forms if form.spe_address in engines]
+        for each in self.store.abandoned_attempts():
+            if each.address in engines:
+                form = self.deployments.history.last_form_at(
+                    each.composition, each.attempt.job_name, each.address
+                )
+                here += [form] if form is not None else []
         return sorted({broker for form in here for broker in (form.source_broker, form.sink_broker)})
 
     def site_at(self, address: str) -> str:
