@@ -128,8 +128,8 @@ def build(
     uploads = Uploads(store.directory / "uploads", store.directory / "artifacts", clock, settings.sent_code)
     runners = [each.queries.path for each in registry.engines if each.queries is not None]
     sent = with_query_runners(runners, uploads.content)
-    artifacts = Artifacts(store.directory / "artifacts", settings.roots, sent)
-    files = ServedFiles(store.directory, settings.advertise) if settings.advertise else None
+    artifacts = Artifacts(store.directory / "artifacts", settings.roots, sent, primary)
+    files = ServedFiles(store.directory, settings.advertise, primary) if settings.advertise else None
     pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
     pool.remote = remote or pool.remote
     pool.permit = pool.permit if primary is None else primary.permit

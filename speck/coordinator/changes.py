@@ -230,11 +230,12 @@ class Changes:
         warnings = [*map(str, planned.warnings), *self.builds.check(plan, request.leave_behind)]
         if not planned.deletes:
             warnings += [f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves]
-        with self.operations.admission(planned.composition, request.kind):
+        coded = [each.job for each in plan.actions if not isinstance(each, Stop)]
+        with self.artifacts.copied(coded), self.operations.admission(planned.composition, request.kind):
             if not planned.deletes:  # again: another composition may have been accepted since
                 desired = Composition(planned.composition, planned.desired)
                 refuse_claimed(self.store, self.settings.quotas, desired)
-            self.artifacts.keep(each.job for each in plan.actions if not isinstance(each, Stop))
+            self.artifacts.keep(coded)
             self.backoff.forget(each.job.job_name for each in plan.actions)
             record = partial(self.acceptance.write, adopted=self._adopted(planned, handles))
             return self.operations.begin(planned, record, warnings)

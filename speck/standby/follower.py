@@ -8,11 +8,15 @@ is the former one.  Only a first copy is written as it comes, in a format that n
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import secrets
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from speck.core.durable_files import put_in_place, sync_directory
+from speck.core.durable_files import put_in_place, sync_directory, sync_file
 from speck.errors import StoreError
 from speck.standby.files import copied_files, is_copied
 from speck.standby.lease import steady
@@ -28,13 +32,15 @@ from speck.standby.messages import (
     text_in,
     unpack,
 )
-from speck.store.artifacts import SCRATCH, hash_of
+from speck.store.artifacts import SCRATCH, clear_scratch, hash_of
 from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb.database import Database
 from speck.store.opening import check, claimed_from, epoch_of
 from speck.store.transaction import Change
 
 _AT_ONCE = 1000  # records in one write
+
+_Done = Callable[[], Answer]  # what is left to do once the next request may be answered
 
 
 class Follower:
@@ -49,6 +55,7 @@ class Follower:
     ) -> None:
         self._directory, self._timing, self._clock = directory, timing or Timing(), clock
         self._database = Database(directory)
+        clear_scratch(directory)  # pieces of files that a former process has received
         self.epoch = epoch_of(self._position())  # the highest known of this pair
         self.primary = ""  # its URL
         self._heard = clock()
@@ -56,9 +63,10 @@ class Follower:
         # Its differences to the store so far; None for a copy that is written as it comes.
         self._differences: dict[bytes, bytes | None] | None = None
         self._checked: bytes | None = None  # the position at which all records could be read
+        self._process = secrets.token_hex(8)
         self._guard = threading.Lock()
         self._asking = False
-        self._operations: dict[str, Callable[[Header, bytes], Answer]] = {
+        self._operations: dict[str, Callable[[Header, bytes], Answer | _Done]] = {
             "renew": self._renew,
             "write": self._write,
             "files": self._files,
@@ -143,7 +151,8 @@ class Follower:
             if epoch < self.epoch:
                 raise Refused(f"epoch {epoch} is over (epoch {self.epoch})", self.epoch)
             self.epoch, self.primary, self._heard = epoch, url, self._clock()
-            return answer(header, payload)
+            found = answer(header, payload)
+        return found() if callable(found) else found
 
     def _renew(self, header: Header, payload: bytes) -> Answer:
         """Confirm that the primary is heard of."""
@@ -164,7 +173,8 @@ class Follower:
         """Name the files that are here.  A copy that was not ended is over."""
         self._check_identity(header)
         self._copy, self._differences = "", None
-        return {"files": sorted(copied_files(self._directory))}
+        names = sorted(copied_files(self._directory))
+        return {"files": names, "process": self._process}
 
     def _begin(self, header: Header, payload: bytes) -> Answer:
         """Take all records again, until :meth:`_end`: those that do not come are to be deleted."""
@@ -218,13 +228,13 @@ class Follower:
         for start in range(0, len(changes), _AT_ONCE):
             self._database.write(changes[start : start + _AT_ONCE])
 
-    def _file(self, header: Header, payload: bytes) -> Answer:
-        """Take a piece of a file."""
+    def _file(self, header: Header, payload: bytes) -> _Done:
+        """Take a piece of a file.  Writes and renewals do not wait until it is on the disk."""
         name, offset = text_in(header, "name"), number_in(header, "offset")
         if not is_copied(name):
             raise BadRequest(f"{name!r} is no file of a store")
         path = self._directory / name
-        scratch = path.with_name(f"{SCRATCH}{path.name}")
+        scratch = path.with_name(f"{SCRATCH}{hashlib.sha256(path.name.encode()).hexdigest()[:16]}")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with scratch.open("ab" if offset else "wb") as file:
@@ -232,16 +242,36 @@ class Follower:
                     raise Refused(f"{name} has {file.tell()} bytes here, not {offset}")
                 scratch.chmod(0o600)
                 file.write(payload)
-            if flag_in(header, "last"):
-                _keep(scratch, path, text_in(header, "sha256"))
+            if not flag_in(header, "last"):
+                return partial(_synced, scratch)
+            # Under a name of its own: a second try of the sender would begin it again.
+            whole = path.with_name(f"{SCRATCH}{secrets.token_hex(8)}")
+            scratch.rename(whole)
         except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
-        return {}
+            raise _unwritten(path, error) from error
+        return partial(self._kept, whole, path, text_in(header, "sha256"))
+
+    def _kept(self, scratch: Path, path: Path, sha256: str) -> Answer:
+        try:
+            if hash_of(scratch) != sha256:
+                scratch.unlink()
+                raise Refused(f"{path.name} is not what was sent")
+            put_in_place(scratch, path)
+            sync_directory(path.parent.parent)  # the name of the folder
+        except OSError as error:
+            raise _unwritten(path, error) from error
+        return {"process": self._process}
 
 
-def _keep(scratch: Path, path: Path, sha256: str) -> None:
-    if hash_of(scratch) != sha256:
-        scratch.unlink()
-        raise Refused(f"{path.name} is not what was sent")
-    put_in_place(scratch, path)
-    sync_directory(path.parent.parent)  # the name of the folder
+def _synced(scratch: Path) -> Answer:
+    """Have a piece on the disk, which would otherwise be written with the records of a later write."""
+    try:
+        with contextlib.suppress(FileNotFoundError):  # the sender has begun again
+            sync_file(scratch)
+    except OSError as error:
+        raise _unwritten(scratch, error) from error
+    return {}
+
+
+def _unwritten(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path} cannot be written: {error.strerror or error}")

@@ -40,7 +40,7 @@ class BadRequest(Exception):
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Times in s: between two renewals, of a lease from the sending of its renewal on, of silence before a
-    take-over, and for an answer.
+    take-over, for an answer, and for that to a part of a copy or a file.
 
     Nobody takes over before ``silence`` has passed since the last renewal that it received, which is longer
     than the ``lease`` of the primary that sent it.
@@ -50,6 +50,7 @@ class Timing:
     lease: float = 4.0
     silence: float = 5.0
     answer: float = 2.0
+    transfer: float = 10.0
 
 
 def pack(changes: Iterable[Change]) -> bytes:

@@ -7,38 +7,40 @@ was acknowledged.  Without an answer of either, nothing is written.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from speck.errors import StoreError, Unreachable
-from speck.standby.files import NewFiles, copied_files
+from speck.standby.files import is_copied
 from speck.standby.lease import Lease
 from speck.standby.messages import Answer, Handler, Header, NoAnswer, Refused, chunks, pack
-from speck.store.artifacts import hash_of
+from speck.standby.shipping import Shipping
 from speck.store.codec import EPOCH_KEY, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
+from speck.store.jobfile import BadFile
 from speck.store.leveldb.database import Database
 from speck.store.opening import epoch_of
 from speck.store.transaction import Change
 
 _log = logging.getLogger(__name__)
 
-_PIECE = 1 << 20  # bytes of records or of a file in one request
+_PIECE = 256 << 10  # bytes of records in one request
 
 _Tail = list[tuple[bytes, bytes, Sequence[Change]]]  # position before, position after, changes
 
 
 @dataclass(frozen=True)
 class Wires:
-    """Requests to the standby, each kind over a connection of its own, and to the witness."""
+    """Requests to the standby, each kind over a connection of its own, and to the witness.
+
+    Those of ``copies`` hold up no write, and may take longer.
+    """
 
     writes: Handler
     renewals: Handler
@@ -56,7 +58,8 @@ class Identity:
 
 
 class Primary:
-    """The copy of a database at the standby (:class:`speck.store.leveldb.database.Copy`), and the lease.
+    """The copy of a database at the standby (:class:`speck.store.leveldb.database.Copy`), with its files
+    (:class:`speck.store.artifacts.FileCopy`), and the lease.
 
     ``deposed`` is called when another server is the primary, or may be.  It ends this process, which must not
     do anything more.  Safe to use from several threads.
@@ -71,7 +74,7 @@ class Primary:
         deposed: Callable[[str], None],
     ) -> None:
         self.identity, self.lease = identity, lease
-        self._directory, self._wires, self._deposed = directory, wires, deposed
+        self._wires, self._deposed = wires, deposed
         self._in_sync = False
         self._since = time.time()
         self._trouble = "it has not answered yet"
@@ -81,8 +84,8 @@ class Primary:
         self._number = 0
         self._asking_witness = threading.Lock()
         self._tail: _Tail | None = None
-        self._files = NewFiles(directory)
-        self._shipped: set[str] = set()
+        self._joins = False  # the standby is being brought in step
+        self._files = Shipping(directory, self._ask_with)
 
     # --- the state, for people
 
@@ -129,10 +132,29 @@ class Primary:
 
     def _ship(self, before: bytes, after: bytes, changes: Sequence[Change]) -> None:
         try:
-            self._ship_files(self._wires.writes)
+            self._files.send_new(self._wires.writes)  # none, unless one came without :meth:`placing`
             self._send_write(self._wires.writes, before, after, changes)
         except (NoAnswer, Refused) as error:
             self._note_apart(str(error))
+
+    @contextmanager
+    def placing(self, name: str, opened: Callable[[], IO[bytes]], sha256: str) -> Iterator[None]:
+        """See :class:`speck.store.artifacts.FileCopy`.
+
+        If it cannot be sent, the standby is not in step: the next write does not try to send it again.
+        """
+        if not is_copied(name):
+            yield
+            return
+        with self._files.placing(name):
+            try:
+                if self._in_sync or self._joins:
+                    self._files.send(self._wires.copies, name, opened, sha256)
+            except (NoAnswer, Refused) as error:
+                self._note_apart(str(error))
+            except (OSError, BadFile):
+                pass  # whoever stores it here has the same error
+            yield
 
     def _send_write(self, wire: Handler, before: bytes, after: bytes, changes: Sequence[Change]) -> None:
         header = self._header(before=before.decode(), after=after.decode())
@@ -220,6 +242,9 @@ class Primary:
                 self._deposed(f"another server is the primary: {error}")
             raise
 
+    def _ask_with(self, wire: Handler, operation: str, payload: bytes = b"", /, **header: object) -> Answer:
+        return self._ask(wire, operation, self._header(**header), payload)
+
     def _header(self, **more: Any) -> dict[str, Any]:
         return {"epoch": self.identity.epoch, "url": self.identity.url, **more}
 
@@ -244,12 +269,14 @@ class Primary:
     def _bring_in_step(self, database: Database, position: bytes) -> None:
         wire = self._wires.copies
         identity = (database.get(IDENTITY_KEY) or b"").decode()
-        answer = self._ask(wire, "files", self._header(identity=identity))
-        self._shipped = set(answer.get("files", ()))
-        self._files.forget()
-        self._ship_files(wire)
-        if not self._joined(database, position):
-            self._copy(database, wire, identity)
+        self._files.begin(wire, identity)
+        try:
+            self._joins = True
+            self._files.send_new(wire)
+            if not self._joined(database, position):
+                self._copy(database, wire, identity)
+        finally:
+            self._joins = False
 
     def _joined(self, database: Database, position: bytes) -> bool:
         """True if the standby is at the database's position, and so in step from now on."""
@@ -260,6 +287,13 @@ class Primary:
         return True
 
     def _note_in_step(self) -> None:
+        """Note that the standby is in step, unless a file is about to come of which it was not sent a copy.
+
+        Raises :class:`~speck.standby.messages.NoAnswer`, after which that is sent before the next try: the
+        next write would wait for it otherwise.
+        """
+        if name := self._files.lacks():
+            raise NoAnswer(f"{name} is being stored, and was not sent yet")
         self._in_sync, self._since, self._trouble = True, time.time(), ""
         _log.warning("the standby is in step (epoch %d)", self.identity.epoch)
 
@@ -277,8 +311,10 @@ class Primary:
                     position = database.get(POSITION_KEY) or b""
                 for piece in chunks(records, _PIECE):
                     self._ask(wire, "records", self._header(copy=copy), piece)
+            self._files.send_new(wire)
             with database.paused():
-                self._ship_files(wire)
+                wire = self._wires.writes  # no write waits for long
+                self._files.send_new(wire)
                 self._ask(wire, "end", self._header(copy=copy, position=position.decode(), format=form))
                 for before, after, changes in tail:
                     self._send_write(wire, before, after, changes)
@@ -287,33 +323,3 @@ class Primary:
                     self._note_in_step()
         finally:
             self._tail = None
-
-    def _ship_files(self, wire: Handler) -> None:
-        """Send the files that the standby does not have."""
-        if not self._files.may_differ():
-            return
-        try:
-            for name in sorted(copied_files(self._directory) - self._shipped):
-                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile: nothing names it any more
-                    self._send_file(wire, name)
-                    self._shipped.add(name)
-        except OSError as error:
-            self._files.forget()
-            raise NoAnswer(f"a file cannot be read: {error}") from error
-        except BaseException:
-            self._files.forget()
-            raise
-
-    def _send_file(self, wire: Handler, name: str) -> None:
-        path, sent = self._directory / name, 0
-        sha256 = hash_of(path) or ""
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            while sent < size or not sent:
-                piece = file.read(_PIECE)
-                last = sent + len(piece) >= size
-                header = self._header(name=name, offset=sent, last=last, sha256=sha256 if last else "")
-                self._ask(wire, "file", header, piece)
-                sent += len(piece)
-                if last:
-                    return

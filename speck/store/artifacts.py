@@ -16,9 +16,12 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from io import BufferedReader
+from functools import partial
+from io import BufferedReader, BytesIO
 from pathlib import Path
+from typing import IO, Protocol
 from urllib.parse import quote
 
 from speck.binder import Artifact
@@ -36,11 +39,25 @@ QUERY_RUNNERS = "~speck"
 def clear_scratch(directory: Path) -> None:
     """Delete the partial files that a crash left in a store's directory."""
     for place in ("", "artifacts/*/", "served/*/"):
-        for partial in directory.glob(f"{place}{SCRATCH}*"):
-            if partial.is_dir():
-                shutil.rmtree(partial, ignore_errors=True)
+        for scratch in directory.glob(f"{place}{SCRATCH}*"):
+            if scratch.is_dir():
+                shutil.rmtree(scratch, ignore_errors=True)
             else:
-                partial.unlink(missing_ok=True)
+                scratch.unlink(missing_ok=True)
+
+
+class FileCopy(Protocol):
+    """A second copy of the files, which has each one before a write names it."""
+
+    def placing(
+        self, name: str, opened: Callable[[], IO[bytes]], sha256: str
+    ) -> AbstractContextManager[None]:
+        """Let the copy have a file, as far as it can, before the block, in which that is stored here.
+
+        ``name`` is its path in the store's directory; ``opened`` opens its content elsewhere, with the hash
+        ``sha256``, and may raise ``OSError`` and :class:`~speck.store.jobfile.BadFile`.
+        """
+        ...
 
 
 def _nothing_sent(sha256: str, name: str) -> None:
@@ -64,12 +81,35 @@ def with_query_runners(
 class Artifacts:
     """Files below ``directory``, as ``HASH/NAME``; ``roots`` are the directories of job files.
 
-    ``sent`` finds a content that a client sent, by its hash and the name of the file.
+    ``sent`` finds a content that a client sent, by its hash and the name of the file.  ``copy`` is the
+    standby's.
     """
 
     directory: Path
     roots: Sequence[Path]
     sent: Callable[[str, str], Path | None] = _nothing_sent
+    copy: FileCopy | None = None
+
+    @contextlib.contextmanager
+    def copied(self, jobs: Iterable[Job]) -> Iterator[None]:
+        """Let the standby have the code of each job before the block, in which it is to be stored here.
+
+        This takes as long as a large file takes on its way, and holds up no write.
+        """
+        with ExitStack() as stack:
+            if self.copy is not None:
+                for place, job in self._distinct(jobs).items():
+                    name = f"{self.directory.name}/{job.code_hash}/{place.name}"
+                    opened = partial(self._opened_here, job, place)
+                    stack.enter_context(self.copy.placing(name, opened, job.code_hash))
+            yield
+
+    def _opened_here(self, job: Job, place: Path) -> IO[bytes]:
+        return place.open("rb") if place.exists() else self._opened(job)
+
+    def _distinct(self, jobs: Iterable[Job]) -> dict[Path, Job]:
+        distinct = {(job.code_hash, job.job_path): job for job in jobs}
+        return {self._place(job): job for job in distinct.values()}
 
     def keep(self, jobs: Iterable[Job]) -> None:
         """Copy the code of each job that is not stored yet, durably, or of which the copy was harmed.
@@ -77,8 +117,7 @@ class Artifacts:
         Raises :class:`~speck.errors.InvalidInput` for a file that changed after it was hashed, and
         :class:`~speck.errors.StoreError` if it cannot be stored.
         """
-        distinct = {(job.code_hash, job.job_path): job for job in jobs}
-        for place, job in {self._place(job): job for job in distinct.values()}.items():
+        for place, job in self._distinct(jobs).items():
             if hash_of(place) != job.code_hash:
                 self._copy(job, place)
 
@@ -180,26 +219,33 @@ class ServedFiles:
     """The files that engines fetch, as ``HASH/NAME`` below ``served`` in the store's directory.
 
     See :class:`speck.binder.ArtifactServer`.  ``base`` is the coordinator's URL as engines reach it.  All
-    tokens derive from ``secret`` in the store's directory, which only its owner can read.
+    tokens derive from ``secret`` in the store's directory, which only its owner can read.  ``copy`` is the
+    standby's.
     """
 
     directory: Path
     base: str
+    copy: FileCopy | None = None
 
     def offer(self, name: str, content: bytes) -> Artifact:
         """See :meth:`speck.binder.ArtifactServer.offer`."""
         sha256 = hashlib.sha256(content).hexdigest()
         place = self._place(sha256, name)
+        path, opened = f"served/{sha256}/{name}", partial(BytesIO, content)
         try:
-            if hash_of(place) != sha256:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with _scratch_file(place.parent, content) as scratch:
-                    put_in_place(scratch, place)
+            with contextlib.nullcontext() if self.copy is None else self.copy.placing(path, opened, sha256):
+                self._store(place, content, sha256)
         except OSError as error:
             raise write_error(error, f"{name} cannot be stored at {place}: {error}") from error
         signed = f"{sha256}/{self._token_of(sha256)}/{quote(name, safe='')}"
         url = f"{self.base.rstrip('/')}/artifacts/{signed}"
         return Artifact(name, sha256, url)
+
+    def _store(self, place: Path, content: bytes, sha256: str) -> None:
+        if hash_of(place) != sha256:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with _scratch_file(place.parent, content) as scratch:
+                put_in_place(scratch, place)
 
     def find(self, sha256: str, token: str, name: str) -> Path | None:
         """The file that this token gives access to; ``None`` if there is none."""

@@ -69,7 +69,8 @@ class Pair:
         token, context = self.token, context_of(self.settings.authority)
         peer, witness = self.settings.peer or "", self.settings.witness or ""
         make = partial(HttpWire, token=token, context=context, seconds=self.timing.answer)
-        return Wires(make(peer), make(peer), make(peer), make(witness))
+        copies = HttpWire(peer, token, context, self.timing.transfer)
+        return Wires(make(peer), make(peer), copies, make(witness))
 
 
 def pair_token(path: Path) -> str:
