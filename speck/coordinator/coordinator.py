@@ -121,6 +121,11 @@ class Coordinator:
         self.reconciler.close()
         self.operations.join(seconds)
 
+    def named_code(self) -> set[str]:
+        """The hashes of the code that stored revisions name; none is accepted or forgotten meanwhile."""
+        with self.operations.frozen():
+            return self.retention.named_code()
+
     # --- health
 
     def faults(self) -> list[str]:

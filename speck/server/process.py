@@ -125,7 +125,7 @@ def serve(
         server = WebServer(create_app(services, protection), listener, certificate=certificate)
         if primary is not None:
             primary.announce()
-            ends.enter_context(kept(primary, store))
+            ends.enter_context(kept(primary, store, coordinator.named_code))
         if hub is not None and door is not None:
             hub.start(door, context)
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from speck.core.durable_files import put_in_place, sync_directory, sync_file
 from speck.errors import StoreError
-from speck.standby.files import copied_files, is_copied
+from speck.standby.files import SECRET, copied_files, is_copied
 from speck.standby.lease import steady
 from speck.standby.messages import (
     Answer,
@@ -64,6 +64,7 @@ class Follower:
         self._differences: dict[bytes, bytes | None] | None = None
         self._checked: bytes | None = None  # the position at which all records could be read
         self._process = secrets.token_hex(8)
+        self._latest = 0, 0  # of the requests about files: epoch and number of the last one
         self._guard = threading.Lock()
         self._asking = False
         self._operations: dict[str, Callable[[Header, bytes], Answer | _Done]] = {
@@ -73,6 +74,7 @@ class Follower:
             "begin": self._begin,
             "records": self._records,
             "file": self._file,
+            "delete": self._delete,
             "end": self._end,
         }
 
@@ -172,9 +174,10 @@ class Follower:
     def _files(self, header: Header, payload: bytes) -> Answer:
         """Name the files that are here.  A copy that was not ended is over."""
         self._check_identity(header)
+        self._latest = max(self._latest, _order(header))
         self._copy, self._differences = "", None
         names = sorted(copied_files(self._directory))
-        return {"files": names, "process": self._process}
+        return {"files": names, "process": self._process, "deletes": True}
 
     def _begin(self, header: Header, payload: bytes) -> Answer:
         """Take all records again, until :meth:`_end`: those that do not come are to be deleted."""
@@ -233,6 +236,7 @@ class Follower:
         name, offset = text_in(header, "name"), number_in(header, "offset")
         if not is_copied(name):
             raise BadRequest(f"{name!r} is no file of a store")
+        self._latest = max(self._latest, _order(header))
         path = self._directory / name
         scratch = path.with_name(f"{SCRATCH}{hashlib.sha256(path.name.encode()).hexdigest()[:16]}")
         try:
@@ -261,6 +265,28 @@ class Follower:
         except OSError as error:
             raise _unwritten(path, error) from error
         return {"process": self._process}
+
+    def _delete(self, header: Header, payload: bytes) -> Answer:
+        """Delete files that the primary no longer has."""
+        if _order(header) < self._latest:
+            raise Refused("a later request about files has come before")
+        names = header.get("names")
+        for name in names if isinstance(names, list) else ():
+            if not isinstance(name, str) or not is_copied(name) or name == SECRET:
+                raise BadRequest(f"{name!r} is no file that may be deleted")
+            path = self._directory / name
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreError(f"{path} cannot be deleted: {error.strerror or error}") from error
+            with contextlib.suppress(OSError):  # it has another file, or a piece of one
+                path.parent.rmdir()
+        return {}
+
+
+def _order(header: Header) -> tuple[int, int]:
+    """The place of a request among those about files; a primary of an earlier version has no numbers."""
+    return number_in(header, "epoch"), number_in({"number": 0, **header}, "number")
 
 
 def _synced(scratch: Path) -> Answer:

@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +156,14 @@ class Primary:
                 pass  # whoever stores it here has the same error
             yield
 
+    def delete_gone(self, named: Callable[[], Collection[str]]) -> None:
+        """Delete the files at the standby that are no longer here, while it is in step.
+
+        ``named`` gives the hashes of the code that the records name.  Raises ``NoAnswer``, ``Refused``, and
+        what ``named`` raises.
+        """
+        self._files.delete_gone(self._wires.copies, named)
+
     def _send_write(self, wire: Handler, before: bytes, after: bytes, changes: Sequence[Change]) -> None:
         header = self._header(before=before.decode(), after=after.decode())
         self._ask(wire, "write", header, pack(changes))
@@ -179,6 +187,7 @@ class Primary:
         if self._in_sync:
             self._since = time.time()
         self._trouble, self._in_sync = trouble, False
+        self._files.note(in_step=False)
 
     # --- renewals
 
@@ -295,6 +304,7 @@ class Primary:
         if name := self._files.lacks():
             raise NoAnswer(f"{name} is being stored, and was not sent yet")
         self._in_sync, self._since, self._trouble = True, time.time(), ""
+        self._files.note(in_step=True)
         _log.warning("the standby is in step (epoch %d)", self.identity.epoch)
 
     def _copy(self, database: Database, wire: Handler, identity: str) -> None:

@@ -53,10 +53,11 @@ class Retention:
         """Forget the code that no revision names, where there may be some."""
         with self._lock:
             if self._unswept and not self._readers:
-                self.artifacts.forget_all_but(self._named_code())
+                self.artifacts.forget_all_but(self.named_code())
                 self._unswept = False
 
-    def _named_code(self) -> set[str]:
+    def named_code(self) -> set[str]:
+        """The hashes of the code that revisions name."""
         heads, deletions = self.store.heads(), self.store.deletions()
         return {
             code

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from speck.coordinator import Services, build
 from speck.core.job import Job
-from speck.core.settings import Settings
+from speck.core.settings import HistoryBounds, Settings
+from speck.errors import InvalidInput
 from testbed.benches import user
-from testbed.benches.jobs_by_hand import CODE, composition, make_job, write_code
+from testbed.benches.jobs_by_hand import CODE, code_hash, composition, make_job, write_code
 from testbed.benches.pair import InMemoryPair
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 
 A = make_job("a", "in", "out")
+CHANGED = replace(A, job_path="other.py", code_hash=code_hash("other.py"))
 
 
 @pytest.fixture(name="pair")
@@ -30,6 +33,7 @@ def pair_fixture(tmp_path: Path) -> Iterator[InMemoryPair]:
 
 @pytest.fixture(name="services")
 def services_fixture(pair: InMemoryPair, tmp_path: Path) -> Iterator[Services]:
+    pair.store.bounds = HistoryBounds(revisions=2)
     settings = Settings(roots=(write_code(tmp_path),), period=0, advertise="http://here")
     services = build(pair.store, double_kinds(World()), settings=settings, primary=pair.primary)
     pair.primary.announce()
@@ -42,6 +46,10 @@ def carry_out(services: Services, *jobs: Job) -> None:
     operation, _ = user.apply(services.coordinator, composition(*jobs))
     assert operation.wait(10)
     assert not operation.to_dict()["error"]
+
+
+def hashes(directory: Path) -> set[str]:
+    return {each.name for each in directory.glob("*") if len(each.name) == 64}
 
 
 def test_new_code_is_sent_while_others_begin_and_write(pair: InMemoryPair, services: Services) -> None:
@@ -65,3 +73,31 @@ def test_new_code_is_sent_while_others_begin_and_write(pair: InMemoryPair, servi
     content = (pair.directory / "standby" / "artifacts" / A.code_hash / "jobs.py").read_text()
     assert content == CODE["jobs.py"]
     assert pair.primary.status()["in_sync"]
+
+
+def test_code_that_no_revision_names_goes_at_both_servers(pair: InMemoryPair, services: Services) -> None:
+    named = services.coordinator.named_code
+    carry_out(services, A)
+    carry_out(services, CHANGED)
+    pair.primary.delete_gone(named)
+    at_standby = pair.directory / "standby"
+    assert hashes(at_standby / "artifacts") == {A.code_hash, CHANGED.code_hash}
+    for limit in ("5", "6"):
+        carry_out(services, replace(CHANGED, labels={"limit": limit}))
+    pair.primary.delete_gone(named)
+    assert hashes(at_standby / "artifacts") == {CHANGED.code_hash}
+
+
+def test_code_of_a_change_that_is_refused_leaves_the_standby(
+    pair: InMemoryPair, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise InvalidInput([], "composition")
+
+    monkeypatch.setattr("speck.coordinator.changes.refuse_claimed", refuse)
+    with pytest.raises(InvalidInput):
+        carry_out(services, A)
+    place = pair.directory / "standby" / "artifacts" / A.code_hash
+    assert place.exists()
+    pair.primary.delete_gone(services.coordinator.named_code)
+    assert not place.exists()

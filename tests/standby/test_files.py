@@ -1,4 +1,4 @@
-"""The files of a primary at its standby: sent before a write names them."""
+"""The files of a primary at its standby: sent before a write names them, and deleted once none does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from speck.standby import follower
 from speck.standby.follower import Follower
-from speck.standby.messages import NoAnswer
+from speck.standby.messages import Answer, Header, NoAnswer, Refused
 from speck.store import Event
 from speck.store.artifacts import ServedFiles, hash_of
 from testbed.benches.pair import InMemoryPair
@@ -53,9 +53,19 @@ def place(pair: InMemoryPair, content: bytes) -> None:
         put(pair, content)
 
 
+def remove(pair: InMemoryPair, content: bytes) -> None:
+    path = pair.directory / "primary" / name_of(content)
+    path.unlink()
+    path.parent.rmdir()
+
+
 def at_standby(pair: InMemoryPair, content: bytes) -> bool:
     path = pair.directory / "standby" / name_of(content)
     return path.exists() and path.read_bytes() == content
+
+
+def clean(pair: InMemoryPair, named: Callable[[], set[str]] = set) -> None:
+    pair.primary.delete_gone(named)
 
 
 def at(pair: InMemoryPair, step: str, work: Callable[[], object]) -> None:
@@ -255,3 +265,192 @@ def test_pieces_of_a_former_process_are_deleted(tmp_path: Path) -> None:
     pair = InMemoryPair(tmp_path)
     assert not list(folder.iterdir())
     pair.close()
+
+
+# --- deleting
+
+
+def test_what_the_primary_deletes_is_deleted_at_the_standby(pair: InMemoryPair) -> None:
+    place(pair, LARGE)
+    place(pair, OTHER)
+    remove(pair, OTHER)
+    clean(pair)
+    assert at_standby(pair, LARGE)
+    assert not (pair.directory / "standby" / name_of(OTHER)).parent.exists()
+    place(pair, OTHER)
+    assert at_standby(pair, OTHER)
+
+
+def test_what_was_deleted_before_the_standby_came_is_deleted(tmp_path: Path) -> None:
+    pair = InMemoryPair(tmp_path)
+    path = tmp_path / "standby" / name_of(OTHER)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(OTHER)
+    (tmp_path / "standby" / "secret").write_bytes(b"of a former primary")
+    clean(pair)
+    assert path.exists()
+    pair.join()
+    clean(pair)
+    assert not path.exists()
+    assert (tmp_path / "standby" / "secret").exists()
+    pair.close()
+
+
+def test_code_of_a_change_that_is_refused_is_deleted_again(pair: InMemoryPair) -> None:
+    sha256 = hashlib.sha256(OTHER).hexdigest()
+    with (
+        pytest.raises(ValueError, match="refused"),
+        pair.primary.placing(name_of(OTHER), lambda: BytesIO(OTHER), sha256),
+    ):
+        clean(pair)
+        assert at_standby(pair, OTHER)
+        raise ValueError("refused")
+    clean(pair)
+    assert not at_standby(pair, OTHER)
+
+
+def test_code_that_records_name_stays_though_the_primary_has_lost_it(pair: InMemoryPair) -> None:
+    place(pair, OTHER)
+    remove(pair, OTHER)
+    clean(pair, lambda: {hashlib.sha256(OTHER).hexdigest()})
+    assert at_standby(pair, OTHER)
+
+
+def test_a_file_that_comes_again_while_it_is_to_be_deleted_stays(pair: InMemoryPair) -> None:
+    """It is stored, and named by a write, between the look at the files and the deletion."""
+    place(pair, OTHER)
+    remove(pair, OTHER)
+
+    def named() -> set[str]:
+        place(pair, OTHER)
+        write(pair)
+        return set()
+
+    clean(pair, named)
+    assert at_standby(pair, OTHER)
+    assert "delete" not in pair.to_standby.sent
+
+
+def test_a_file_that_comes_again_while_it_is_deleted_is_sent_again(pair: InMemoryPair) -> None:
+    place(pair, OTHER)
+    remove(pair, OTHER)
+    with ThreadPoolExecutor(1) as pool:
+        second: list[Future[None]] = []
+
+        def begin() -> None:
+            second.append(pool.submit(place, pair, OTHER))
+            with pytest.raises(TimeoutError):
+                second[0].result(0.2)
+
+        at(pair, "before delete", begin)
+        clean(pair)
+        second[0].result(10)
+    write(pair)
+    assert at_standby(pair, OTHER)
+
+
+def test_a_deletion_that_comes_late_deletes_nothing(pair: InMemoryPair) -> None:
+    """Its sender has given up, and has sent the file again; or has asked for the files again."""
+    place(pair, OTHER)
+    remove(pair, OTHER)
+    late: list[Header] = []
+    target = pair.to_standby.target
+
+    def held_back(operation: str, header: Header, payload: bytes) -> Answer:
+        if operation == "delete":
+            late.append(dict(header))
+            pair.to_standby.mute = True
+            return {}
+        return target(operation, header, payload)
+
+    pair.to_standby.target = held_back
+    with pytest.raises(Exception, match="the answer is lost"):
+        clean(pair)
+    pair.to_standby.mute, pair.to_standby.target = False, target
+    place(pair, OTHER)
+    with pytest.raises(Refused, match="a later request about files"):
+        pair.follower.handle("delete", late[0], b"")
+    assert at_standby(pair, OTHER)
+    remove(pair, OTHER)
+    clean(pair)
+    assert not at_standby(pair, OTHER)
+
+
+def test_a_deletion_that_failed_is_tried_again(pair: InMemoryPair) -> None:
+    place(pair, OTHER)
+    remove(pair, OTHER)
+    pair.to_standby.broken = True
+    with pytest.raises(Exception, match="the wire is broken"):
+        clean(pair)
+    pair.to_standby.broken = False
+    clean(pair)
+    assert not at_standby(pair, OTHER)
+
+
+def test_nothing_is_deleted_at_a_standby_that_is_not_in_step(pair: InMemoryPair) -> None:
+    """Its records may name what is gone here."""
+    place(pair, OTHER)
+    remove(pair, OTHER)
+
+    def go_apart() -> set[str]:
+        pair.to_standby.broken = True
+        write(pair)
+        pair.to_standby.broken = False
+        return set()
+
+    clean(pair, go_apart)
+    assert at_standby(pair, OTHER)
+    clean(pair)
+    assert at_standby(pair, OTHER)
+    at(pair, "after records", lambda: clean(pair))  # while it is copied again
+    pair.primary.keep_in_step(pair.store.database)
+    assert at_standby(pair, OTHER)
+    clean(pair)
+    assert not at_standby(pair, OTHER)
+
+
+def test_a_change_amid_a_new_copy_keeps_its_code(pair: InMemoryPair) -> None:
+    """It deletes one file and brings one that was deleted before."""
+    place(pair, OTHER)
+    place(pair, LARGE)
+    remove(pair, OTHER)
+    pair.to_standby.broken = True
+    write(pair, "alone")
+    pair.to_standby.broken = False
+
+    def change() -> None:
+        place(pair, OTHER)
+        write(pair, "names it")
+        remove(pair, LARGE)
+        clean(pair)
+
+    at(pair, "after records", change)
+    pair.primary.keep_in_step(pair.store.database)
+    assert pair.primary.status()["in_sync"]
+    clean(pair)
+    assert at_standby(pair, OTHER)
+    assert not at_standby(pair, LARGE)
+    assert pair.store.database.all() == pair.follower._database.all()
+
+
+@pytest.mark.parametrize("name", ["secret", "pair.json", "../x", "artifacts/../x"])
+def test_nothing_else_is_deleted(pair: InMemoryPair, name: str) -> None:
+    header = {"epoch": 1, "url": "", "names": [name], "number": 1000}
+    with pytest.raises(Exception, match="is no file that may be deleted"):
+        pair.follower.handle("delete", header, b"")
+
+
+def test_a_standby_of_an_earlier_version_is_asked_for_no_deletion(pair: InMemoryPair) -> None:
+    target = pair.to_standby.target
+
+    def earlier(operation: str, header: Header, payload: bytes) -> Answer:
+        return {key: each for key, each in target(operation, header, payload).items() if key != "deletes"}
+
+    pair.to_standby.broken = True
+    write(pair)
+    pair.to_standby.broken, pair.to_standby.target = False, earlier
+    place(pair, OTHER)
+    pair.join()
+    remove(pair, OTHER)
+    clean(pair)
+    assert "delete" not in pair.to_standby.sent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from speck.core.lifecycle import EventKind
@@ -24,10 +24,19 @@ def leased(primary: Primary) -> Iterator[None]:
 
 
 @contextmanager
-def kept(primary: Primary, store: Store, clock: Callable[[], float] = time.time) -> Iterator[None]:
-    """Keep the standby in step in the block."""
+def kept(
+    primary: Primary,
+    store: Store,
+    named: Callable[[], Collection[str]],
+    clock: Callable[[], float] = time.time,
+) -> Iterator[None]:
+    """Keep the standby in step in the block.  ``named`` gives the hashes of the code that records name."""
     events = StandbyEvents(primary, store, clock)
-    rounds = {"standby": lambda: primary.keep_in_step(store.database), "standby events": events.look}
+    rounds = {
+        "standby": lambda: primary.keep_in_step(store.database),
+        "files of the standby": lambda: primary.delete_gone(named),
+        "standby events": events.look,
+    }
     with _repeated(primary, rounds):
         yield
 
