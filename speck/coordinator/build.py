@@ -137,7 +137,7 @@ def build(
         agents = Agents(Enrolment(store, inventory, registry, clock))
     agents.enrolment.on_changed.append(pool.forget)
     history = History(store)
-    deployments, retention = Deployments(store, history), Retention(store, artifacts, history)
+    deployments, retention = Deployments(store, history), Retention(store, artifacts, history, files)
     code = CodeChanges(artifacts, registry, deployments)
     losses = LossRecorder(clock, partial(_write_events, store))
     store.on_event.append(losses.note_event)

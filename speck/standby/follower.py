@@ -32,7 +32,7 @@ from speck.standby.messages import (
     text_in,
     unpack,
 )
-from speck.store.artifacts import SCRATCH, clear_scratch, hash_of
+from speck.store.artifacts import BEGINNINGS, SCRATCH, clear_scratch, hash_of
 from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb.database import Database
 from speck.store.opening import check, claimed_from, epoch_of
@@ -56,6 +56,7 @@ class Follower:
         self._directory, self._timing, self._clock = directory, timing or Timing(), clock
         self._database = Database(directory)
         clear_scratch(directory)  # pieces of files that a former process has received
+        (directory / BEGINNINGS).unlink(missing_ok=True)  # another server offers the files from now on
         self.epoch = epoch_of(self._position())  # the highest known of this pair
         self.primary = ""  # its URL
         self._heard = clock()

@@ -15,9 +15,11 @@ import re
 import secrets
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -28,6 +30,7 @@ from speck.binder import Artifact
 from speck.core.durable_files import put_in_place, sync_directory, sync_file
 from speck.core.job import Job
 from speck.errors import Fault, InvalidInput, StoreError, StoreFull
+from speck.store.beginnings import Beginnings
 from speck.store.jobfile import BadFile, content_hash, locate, open_located, sha256_of
 
 SCRATCH = ".speck-scratch-"
@@ -161,11 +164,13 @@ class Artifacts:
         )
         return Fault(message, job=job.job_name, field="job_path", value=job.job_path)
 
-    def forget_all_but(self, hashes: Collection[str]) -> None:
-        """Delete the code with any other hash than these."""
-        for folder in self.directory.iterdir() if self.directory.is_dir() else ():
-            if folder.name not in hashes:
-                shutil.rmtree(folder, ignore_errors=True)
+    def forget_all_but(self, hashes: Collection[str]) -> set[str]:
+        """Delete the code with any other hash than these; returns the hashes of what was deleted."""
+        folders = list(self.directory.iterdir()) if self.directory.is_dir() else []
+        gone = {folder.name for folder in folders} - set(hashes)
+        for name in gone:
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+        return gone
 
     def _place(self, job: Job) -> Path:
         return self.directory.absolute() / job.code_hash / Path(job.job_path).name
@@ -213,6 +218,15 @@ def write_error(error: OSError, message: str) -> StoreError:
 
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
+# In a store's directory; a standby, whose files have the times of their copies, has none.
+BEGINNINGS = "served/attempts.json"
+_JUST_NOW = 3600.0  # s
+_SPARED = 7 * 86_400.0  # s, for clocks that are set, and drivers without an attempt, as those that measure
+
+
+def _last_change(folder: Path) -> float:
+    return max(each.stat().st_mtime for each in (folder, *folder.iterdir()))
+
 
 @dataclass(frozen=True)
 class ServedFiles:
@@ -220,12 +234,13 @@ class ServedFiles:
 
     See :class:`speck.binder.ArtifactServer`.  ``base`` is the coordinator's URL as engines reach it.  All
     tokens derive from ``secret`` in the store's directory, which only its owner can read.  ``copy`` is the
-    standby's.
+    standby's.  The time of change of a file is that of its last offer.
     """
 
     directory: Path
     base: str
     copy: FileCopy | None = None
+    _guard: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def offer(self, name: str, content: bytes) -> Artifact:
         """See :meth:`speck.binder.ArtifactServer.offer`."""
@@ -242,10 +257,36 @@ class ServedFiles:
         return Artifact(name, sha256, url)
 
     def _store(self, place: Path, content: bytes, sha256: str) -> None:
-        if hash_of(place) != sha256:
+        is_intact = hash_of(place) == sha256
+        with self._guard:
+            if is_intact and place.exists():
+                os.utime(place)
+                return
             place.parent.mkdir(parents=True, exist_ok=True)
             with _scratch_file(place.parent, content) as scratch:
                 put_in_place(scratch, place)
+
+    def forget_unused(self, named: Collection[str], gone: Collection[str], attempts: Collection[str]) -> None:
+        """Delete what no engine fetches any more.
+
+        ``named`` are the hashes of the code that revisions name.  ``gone`` are those that none names any
+        more, which go now, unless one was offered just now, as to build a job.  Anything else, as the
+        launcher of a former version, goes once all ``attempts`` (their ids) began after its last offer.
+        """
+        with contextlib.suppress(OSError):
+            if not (folders := self._folders()):
+                return
+            now = time.time()
+            bound = min(now, Beginnings(self.directory / BEGINNINGS).earliest(attempts, now)) - _SPARED
+            for folder in folders:
+                last = now - _JUST_NOW if folder.name in gone else bound
+                with self._guard:
+                    if folder.name not in named and _last_change(folder) < last:
+                        shutil.rmtree(folder, ignore_errors=True)
+
+    def _folders(self) -> list[Path]:
+        served = self.directory / "served"
+        return [each for each in served.iterdir() if _HASH.match(each.name)] if served.is_dir() else []
 
     def find(self, sha256: str, token: str, name: str) -> Path | None:
         """The file that this token gives access to; ``None`` if there is none."""

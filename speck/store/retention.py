@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from speck.store import DeletedComposition, Head, Store
-from speck.store.artifacts import Artifacts
+from speck.store.artifacts import Artifacts, ServedFiles
 from speck.store.history import History, surplus
 
 
@@ -24,6 +24,7 @@ class Retention:
     store: Store
     artifacts: Artifacts
     history: History
+    served: ServedFiles | None = None
     _readers: int = 0
     _unswept: bool = True  # a crash may have left code that nothing names
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -53,7 +54,11 @@ class Retention:
         """Forget the code that no revision names, where there may be some."""
         with self._lock:
             if self._unswept and not self._readers:
-                self.artifacts.forget_all_but(self.named_code())
+                named = self.named_code()
+                gone = self.artifacts.forget_all_but(named)
+                if self.served is not None:
+                    attempts = {each.attempt.id for each in self.store.attempts()}
+                    self.served.forget_unused(named, gone, attempts)
                 self._unswept = False
 
     def named_code(self) -> set[str]:

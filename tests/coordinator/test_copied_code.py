@@ -1,11 +1,13 @@
-"""The code of changes at the coordinator's standby."""
+"""The code of changes at the coordinator's standby, and the copies of it that engines fetch."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from time import time
 
 import pytest
 
@@ -19,6 +21,7 @@ from testbed.benches.pair import InMemoryPair
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 
+DAY = 86_400.0
 A = make_job("a", "in", "out")
 CHANGED = replace(A, job_path="other.py", code_hash=code_hash("other.py"))
 
@@ -76,16 +79,41 @@ def test_new_code_is_sent_while_others_begin_and_write(pair: InMemoryPair, servi
 
 
 def test_code_that_no_revision_names_goes_at_both_servers(pair: InMemoryPair, services: Services) -> None:
-    named = services.coordinator.named_code
+    files, named = services.files, services.coordinator.named_code
+    assert files is not None
     carry_out(services, A)
+    old = pair.directory / "primary" / "served" / files.offer("jobs.py", CODE["jobs.py"].encode()).sha256
     carry_out(services, CHANGED)
     pair.primary.delete_gone(named)
     at_standby = pair.directory / "standby"
     assert hashes(at_standby / "artifacts") == {A.code_hash, CHANGED.code_hash}
+    for path in (old, old / "jobs.py"):
+        _age(path, 2 * 3600)
     for limit in ("5", "6"):
         carry_out(services, replace(CHANGED, labels={"limit": limit}))
     pair.primary.delete_gone(named)
     assert hashes(at_standby / "artifacts") == {CHANGED.code_hash}
+    assert not old.exists()
+    assert hashes(at_standby / "served") == set()
+
+
+def test_a_launcher_stays_while_a_job_may_have_been_started_with_it(
+    pair: InMemoryPair, services: Services
+) -> None:
+    files, retention = services.files, services.coordinator.retention
+    assert files is not None
+    carry_out(services, A)
+    folder = pair.directory / "primary" / "served" / files.offer("launcher.jar", b"launcher").sha256
+    for path in (folder / "launcher.jar", folder):
+        _age(path, 30 * DAY)
+    for _ in range(2):
+        retention._unswept = True
+        retention.sweep_code()
+        assert folder.exists()
+    carry_out(services)
+    retention._unswept = True
+    retention.sweep_code()
+    assert not folder.exists()
 
 
 def test_code_of_a_change_that_is_refused_leaves_the_standby(
@@ -101,3 +129,8 @@ def test_code_of_a_change_that_is_refused_leaves_the_standby(
     assert place.exists()
     pair.primary.delete_gone(services.coordinator.named_code)
     assert not place.exists()
+
+
+def _age(path: Path, seconds: float) -> None:
+
+    os.utime(path, (time() - seconds,) * 2)

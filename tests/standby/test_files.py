@@ -15,7 +15,7 @@ from speck.standby import follower
 from speck.standby.follower import Follower
 from speck.standby.messages import Answer, Header, NoAnswer, Refused
 from speck.store import Event
-from speck.store.artifacts import ServedFiles, hash_of
+from speck.store.artifacts import BEGINNINGS, ServedFiles, hash_of
 from testbed.benches.pair import InMemoryPair
 
 LARGE = b"x" * (3 << 20)
@@ -454,3 +454,11 @@ def test_a_standby_of_an_earlier_version_is_asked_for_no_deletion(pair: InMemory
     remove(pair, OTHER)
     clean(pair)
     assert "delete" not in pair.to_standby.sent
+
+
+def test_a_standby_does_not_know_when_attempts_began(tmp_path: Path) -> None:
+    (tmp_path / "standby" / "served").mkdir(parents=True)
+    (tmp_path / "standby" / BEGINNINGS).touch()
+    pair = InMemoryPair(tmp_path)
+    assert not (tmp_path / "standby" / BEGINNINGS).exists()
+    pair.close()

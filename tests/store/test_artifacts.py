@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ import requests
 
 from speck.errors import StoreError
 from speck.server.process import _reached_at
-from speck.store.artifacts import ServedFiles
+from speck.store.artifacts import BEGINNINGS, ServedFiles
+from speck.store.beginnings import Beginnings
 from testbed.servers.rest import rest_server
 
 
@@ -71,3 +74,92 @@ def test_where_engines_reach_the_server() -> None:
     assert _reached_at("::1", 8180) == "http://[::1]:8180"
     everywhere = _reached_at("0.0.0.0", 8180)  # noqa: S104 - compared, not bound
     assert "0.0.0.0" not in everywhere  # noqa: S104
+
+
+DAY = 86_400.0
+FORMER = ("former",)  # an attempt
+
+
+def offered(files: ServedFiles, name: str, seconds: float) -> Path:
+    """The folder of a file that was offered some time ago."""
+    folder = files.directory / "served" / files.offer(name, name.encode()).sha256
+    at = time.time() - seconds
+    for path in (folder / name, folder):
+        os.utime(path, (at, at))
+    return folder
+
+
+def looked(files: ServedFiles, seconds: float, *attempts: str) -> None:
+    """There was a look at the attempts some time ago."""
+    Beginnings(files.directory / BEGINNINGS).earliest(attempts, time.time() - seconds)
+
+
+@pytest.fixture(name="served")
+def served_fixture(tmp_path: Path) -> ServedFiles:
+    return ServedFiles(tmp_path, "http://here")
+
+
+def test_what_no_attempt_may_fetch_any_more_is_deleted(served: ServedFiles) -> None:
+    """An attempt is offered its files when it begins, and may fetch them again for as long as it runs."""
+    folder = offered(served, "launcher.jar", 30 * DAY)
+    looked(served, 20 * DAY, *FORMER)
+    served.forget_unused((), (), ("later", *FORMER))
+    assert folder.exists()
+    served.forget_unused((), (), ("later",))
+    assert not folder.exists()
+
+
+def test_files_of_an_attempt_that_began_about_then_stay(served: ServedFiles) -> None:
+    """A clock may have been set since."""
+    folder = offered(served, "launcher.jar", 30 * DAY)
+    looked(served, 24 * DAY)
+    served.forget_unused((), (), ("later",))
+    assert folder.exists()
+
+
+def test_files_without_attempts_are_deleted_after_a_week(served: ServedFiles) -> None:
+    old, new = offered(served, "old.jar", 8 * DAY), offered(served, "new.jar", 6 * DAY)
+    served.forget_unused((), (), ())
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_code_goes_with_the_last_revision_that_names_it(served: ServedFiles) -> None:
+    """Whatever attempts there are; not while an engine may be building it."""
+    gone, building, named = (
+        offered(served, "gone.jar", 2 * 3600),
+        offered(served, "building.jar", 60),
+        offered(served, "named.jar", 300 * DAY),
+    )
+    served.forget_unused((named.name,), (gone.name, building.name), FORMER)
+    assert (gone.exists(), building.exists(), named.exists()) == (False, True, True)
+    served.forget_unused((named.name,), (), ())
+    assert named.exists()
+
+
+def test_a_file_that_is_offered_again_stays(served: ServedFiles) -> None:
+    folder = offered(served, "launcher.jar", 30 * DAY)
+    served.offer("launcher.jar", b"launcher.jar")
+    served.forget_unused((), (folder.name,), ())
+    assert folder.exists()
+
+
+def test_attempts_from_before_the_first_look_may_have_begun_at_any_time(served: ServedFiles) -> None:
+    """As those of a former version, or of the former primary."""
+    folder = offered(served, "launcher.jar", 30 * DAY)
+    for _ in range(2):
+        served.forget_unused((), (), FORMER)
+        assert folder.exists()
+    served.forget_unused((), (), ())
+    assert not folder.exists()
+
+
+def test_the_beginnings_of_attempts_are_those_of_looks(tmp_path: Path) -> None:
+    beginnings = Beginnings(tmp_path / "attempts.json")
+    assert beginnings.earliest((), 10.0) == float("inf")
+    assert beginnings.earliest(("a",), 20.0) == 10.0
+    assert beginnings.earliest(("a", "b"), 30.0) == 10.0
+    assert Beginnings(tmp_path / "attempts.json").earliest(("b",), 40.0) == 20.0
+    assert beginnings.earliest(("b",), 15.0) == 0.0  # the clock was set back
+    (tmp_path / "attempts.json").write_text("{}")
+    assert beginnings.earliest(("b",), 50.0) == 0.0
