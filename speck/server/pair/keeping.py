@@ -34,6 +34,7 @@ def kept(
     events = StandbyEvents(primary, store, clock)
     rounds = {
         "standby": lambda: primary.keep_in_step(store.database),
+        "lease at the standby": primary.renew_at_standby,  # also while that gets a large file
         "files of the standby": lambda: primary.delete_gone(named),
         "standby events": events.look,
     }
