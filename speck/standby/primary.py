@@ -32,6 +32,9 @@ _log = logging.getLogger(__name__)
 
 _PIECE = 256 << 10  # bytes of records in one request
 
+_FEW = 5  # writes that others may wait for at the end of a copy
+_ROUNDS = 20  # in which those that came meanwhile are sent; the primary may write faster than both servers
+
 _Tail = list[tuple[bytes, bytes, Sequence[Change]]]  # position before, position after, changes
 
 
@@ -322,14 +325,24 @@ class Primary:
                 for piece in chunks(records, _PIECE):
                     self._ask(wire, "records", self._header(copy=copy), piece)
             self._files.send_new(wire)
+            self._ask(wire, "end", self._header(copy=copy, position=position.decode(), format=form))
+            for _ in range(_ROUNDS):
+                if len(tail) <= _FEW:
+                    break
+                position = self._send_tail(wire, tail, position)
             with database.paused():
-                wire = self._wires.writes  # no write waits for long
-                self._files.send_new(wire)
-                self._ask(wire, "end", self._header(copy=copy, position=position.decode(), format=form))
-                for before, after, changes in tail:
-                    self._send_write(wire, before, after, changes)
-                    position = after
+                position = self._send_tail(self._wires.writes, tail, position)  # no write waits for long
                 if position and database.get(POSITION_KEY) == position:
                     self._note_in_step()
         finally:
             self._tail = None
+
+    def _send_tail(self, wire: Handler, tail: _Tail, position: bytes) -> bytes:
+        """Send what was written since the standby's position, with its files; returns the one after it."""
+        count = len(tail)
+        self._files.send_new(wire)
+        for before, after, changes in tail[:count]:
+            self._send_write(wire, before, after, changes)
+            position = after
+        del tail[:count]
+        return position

@@ -256,6 +256,29 @@ def test_what_is_written_during_a_copy_comes_after_it(pair: InMemoryPair) -> Non
     assert mine == theirs
 
 
+def test_what_is_written_during_a_copy_holds_up_few_writes(pair: InMemoryPair) -> None:
+    """A copy takes minutes on a slow link, and each write a round trip."""
+    write(pair.store, "before")
+    locked: list[bool] = []
+
+    def passed(operation: str) -> None:
+        if operation == "before end":
+            for number in range(30):
+                write(pair.store, str(number))
+        if operation == "before write":
+            locked.append(pair.store.database._writing.locked())
+            if len(locked) == 10:
+                write(pair.store, "amid these")
+
+    pair.to_standby.passed = passed
+    pair.primary.keep_in_step(pair.store.database)
+    assert pair.primary.status()["in_sync"]
+    mine, theirs = records(pair)
+    assert mine == theirs
+    assert len(locked) == 31
+    assert sum(locked) <= 5
+
+
 def test_a_late_part_of_a_former_copy_is_refused(pair: InMemoryPair) -> None:
     pair.join()
     header = {"epoch": 1, "url": "", "copy": "former"}
