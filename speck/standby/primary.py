@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -87,6 +87,7 @@ class Primary:
         self._number = 0
         self._asking_witness = threading.Lock()
         self._tail: _Tail | None = None
+        self._last_sent = b""  # the position after the last write that was sent in step
         self._joins = False  # the standby is being brought in step
         self._files = Shipping(directory, self._ask_with)
 
@@ -134,6 +135,7 @@ class Primary:
         )
 
     def _ship(self, before: bytes, after: bytes, changes: Sequence[Change]) -> None:
+        self._last_sent = after
         try:
             self._files.send_new(self._wires.writes)  # none, unless one came without :meth:`placing`
             self._send_write(self._wires.writes, before, after, changes)
@@ -268,15 +270,26 @@ class Primary:
         Raises :class:`~speck.standby.messages.NoAnswer` and ``Refused``, after which it is not in step.
         """
         try:
+            former = self._positions(database)
             position = self.renew_at_standby()
             if self._in_sync and not position:
                 self._note_apart("its store is no longer a copy")
+            # As after its machine was set back to a snapshot: the next write would be refused, and until then
+            # it could take over.
+            if self._in_sync and position not in former and former == self._positions(database):
+                self._note_apart("its store is at another position")
+                with suppress(NoAnswer, Refused):  # else it is told with the next renewal
+                    self.renew_at_witness()
             if not self._in_sync:
                 self._bring_in_step(database, position)
         except (NoAnswer, Refused) as error:
             if not self._in_sync:
                 self._note_apart(str(error))
             raise
+
+    def _positions(self, database: Database) -> tuple[bytes, bytes]:
+        """Those at which a standby in step may be, unless something is written meanwhile."""
+        return database.get(POSITION_KEY) or b"", self._last_sent
 
     def _bring_in_step(self, database: Database, position: bytes) -> None:
         wire = self._wires.copies

@@ -279,6 +279,52 @@ def test_what_is_written_during_a_copy_holds_up_few_writes(pair: InMemoryPair) -
     assert sum(locked) <= 5
 
 
+def test_a_standby_with_an_older_copy_of_its_store_is_copied_again(pair: InMemoryPair) -> None:
+    """Its machine was set back to a snapshot; nothing is written that it could refuse."""
+    pair.join()
+    older = pair.follower._database.all()
+    write(pair.store, "acknowledged")
+    pair.follower._database.write([(key, None) for key, _ in pair.follower._database.all()])
+    pair.follower._database.write(older)
+    known: list[bool] = []
+
+    def passed(operation: str) -> None:
+        if operation == "before begin":
+            known.append(pair.witness.vote.in_sync)
+
+    pair.to_standby.passed = passed
+    pair.primary.keep_in_step(pair.store.database)
+    assert known == [False]
+    mine, theirs = records(pair)
+    assert mine == theirs
+    assert pair.primary.status()["in_sync"]
+
+
+def test_a_write_on_its_way_leaves_the_standby_in_step(pair: InMemoryPair) -> None:
+    """The standby is ahead of the primary's store by it, or it comes between two looks at that."""
+    pair.join()
+    write(pair.store, "one")
+    begun = pair.to_standby.sent.count("files")
+
+    def keep(passed: str) -> None:
+        if passed == "after write":
+            pair.to_standby.passed = lambda operation: None
+            pair.primary.keep_in_step(pair.store.database)
+
+    pair.to_standby.passed = keep
+    write(pair.store, "two")
+
+    def write_meanwhile(passed: str) -> None:
+        if passed == "after renew":
+            pair.to_standby.passed = lambda operation: None
+            write(pair.store, "three")
+            write(pair.store, "four")
+
+    pair.to_standby.passed = write_meanwhile
+    pair.primary.keep_in_step(pair.store.database)
+    assert pair.to_standby.sent.count("files") == begun
+
+
 def test_a_late_part_of_a_former_copy_is_refused(pair: InMemoryPair) -> None:
     pair.join()
     header = {"epoch": 1, "url": "", "copy": "former"}
