@@ -84,6 +84,7 @@ public final class Connection {
         ChannelFuture connecting = new Bootstrap()
                 .group(loops)
                 .channel(NioSocketChannel.class)
+                .resolver(HostNames.LOOK_UPS)
                 .option(ChannelOption.ALLOCATOR, Runtime.BUFFERS)
                 .option(ChannelOption.TCP_NODELAY, true)
                 .option(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int) Math.min(timeout.toMillis(), Integer.MAX_VALUE))
