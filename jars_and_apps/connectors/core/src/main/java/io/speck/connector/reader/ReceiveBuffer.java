@@ -29,7 +29,7 @@ public final class ReceiveBuffer {
     private long next;
     private long bytes;
     private int missing;
-    /** The number of drain markers among the messages. */
+    /** The number of the coordinator's messages among them. */
     private int markers;
 
     /** @param streaming true if the engine takes each message once, by {@link #take}, and not in batches */
@@ -219,6 +219,16 @@ public final class ReceiveBuffer {
         return found;
     }
 
+    /** Returns the messages of the coordinator before the offset, and those that follow it directly. */
+    public List<Message> markersUntil(long end) {
+        return markers == 0 ? List.of() : messages.stream().takeWhile(each -> !isBehind(each, end))
+                .filter(each -> each.marker != null).toList();
+    }
+
+    private static boolean isBehind(Message message, long end) {
+        return message.offset >= end && !(message.offset == end && message.duplicate);
+    }
+
     /**
      * Removes the messages before the offset, and the duplicates that follow directly, and records their stamps; for a
      * reader that keeps their places itself, once the engine has passed them on.
@@ -243,7 +253,7 @@ public final class ReceiveBuffer {
         Iterator<Message> each = messages.iterator();
         while (each.hasNext()) {
             Message message = each.next();
-            if (message.offset >= end && !(message.offset == end && message.duplicate)) {
+            if (isBehind(message, end)) {
                 break;
             }
             each.remove();

@@ -2,6 +2,7 @@ package io.speck.connector.reader;
 
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.SeenStamps;
+import java.util.Collection;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -16,6 +17,8 @@ public final class Repetitions {
     /** Of all lists so far, by the hashes that stand for them: what a writer that was removed has sent may come yet. */
     private final Map<Integer, String> names = new ConcurrentHashMap<>();
     private volatile KnownWriters writers = KnownWriters.all();
+    /** The writers behind the last message that left the buffer: lists among those that are in it came later. */
+    private KnownWriters settled = writers;
     private boolean lookedUp;
 
     public Repetitions(SourceSettings settings) {
@@ -33,6 +36,7 @@ public final class Repetitions {
 
     public void restore(KnownWriters recorded) {
         take(recorded);
+        settled = recorded;
     }
 
     private void take(KnownWriters list) {
@@ -51,19 +55,45 @@ public final class Repetitions {
         return name == null || name.isEmpty() ? null : name;
     }
 
-    /** Reads the list of the writers from the broker, with the first connection. */
+    /**
+     * Reads the list of the writers from the broker, with the first connection. It counts beside the one that was recorded:
+     * a writer that is in the recorded one alone may have written messages that wait, before a list without it.
+     */
     public void lookUp(KnownWriters.Lookup lookup) throws InterruptedException {
         if (!lookedUp) {
-            take(writers.lookedUp(lookup, settings));
+            take(writers.lookedUp(lookup, settings).and(writers));
+            settled = writers;
             lookedUp = true;
         }
     }
 
     /** Takes the writers from a message of the coordinator, if it is their list. */
     public void update(Message message) {
-        if (message.marker != null && message.topic.equals(KnownWriters.topic(settings))) {
+        if (isList(message)) {
             replace(message.marker);
         }
+    }
+
+    private boolean isList(Message message) {
+        return message.marker != null && message.topic.equals(KnownWriters.topic(settings));
+    }
+
+    /** Notes that messages, in their order, are processed and leave the buffer. */
+    public void settle(Collection<Message> messages) {
+        settled = behind(settled, messages);
+    }
+
+    private KnownWriters behind(KnownWriters earlier, Collection<Message> messages) {
+        KnownWriters found = earlier;
+        for (Message each : messages) {
+            found = isList(each) ? found.updated(each.marker, settings) : found;
+        }
+        return found;
+    }
+
+    /** Returns the writers to record with messages, in their order, of which none has left the buffer. */
+    public KnownWriters writersBehind(Collection<Message> messages) {
+        return behind(settled, messages);
     }
 
     /** Takes the writers from a list of the coordinator. */

@@ -249,6 +249,7 @@ public final class MqttSource extends BufferedSource {
             if (dropped && (buffer.missing() > 0 || buffer.size() == 0)) {
                 message.offset = buffer.next();
                 boolean drained = buffer.missing() == 0;
+                repetitions.settle(List.of(message));
                 acknowledge(List.of(message), drained);
                 return;
             }
@@ -429,16 +430,18 @@ public final class MqttSource extends BufferedSource {
     private void recordShortened() throws IOException {
         List<Message> shortened;
         SeenStamps seen;
+        KnownWriters writers;
         lock.lock();
         try {
             shortened = buffer.shortened();
             seen = buffer.recordedStamps().copy(SeenStamps.RECORDED_HASHES);
+            writers = repetitions.writersBehind(buffer.markersUntil(buffer.restoredEnd()));
         } finally {
             lock.unlock();
         }
         if (shortened != null) {
             long start = committed;
-            records.write(start, buffer.restoredEnd(), records.extents().parts(start), shortened, seen, repetitions.writers());
+            records.write(start, buffer.restoredEnd(), records.extents().parts(start), shortened, seen, writers);
         }
     }
 
@@ -446,14 +449,16 @@ public final class MqttSource extends BufferedSource {
     public void close(long start, long end, int partitions) throws IOException {
         List<Message> messages;
         SeenStamps seen;
+        KnownWriters writers;
         lock.lock();
         try {
             messages = buffer.record(start, end);
             seen = buffer.recordedStamps();
+            writers = repetitions.writersBehind(buffer.markersUntil(end)); // lists that came behind the batch may come again
         } finally {
             lock.unlock();
         }
-        records.write(start, end, partitions, messages, seen, repetitions.writers());
+        records.write(start, end, partitions, messages, seen, writers);
     }
 
     @Override
@@ -469,6 +474,7 @@ public final class MqttSource extends BufferedSource {
         try {
             committed = Math.max(committed, offset);
             List<Message> committedMessages = buffer.removeUntil(committed);
+            repetitions.settle(committedMessages);
             Connection connection = keeper.connection();
             acknowledge(committedMessages, true);
             if (connection != null) {

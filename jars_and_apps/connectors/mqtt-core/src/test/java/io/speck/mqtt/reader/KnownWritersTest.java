@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.connector.reader.KnownWriters;
+import io.speck.connector.reader.Message;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
@@ -177,6 +178,37 @@ class KnownWritersTest {
             send("job", 0, "a");
             assertEquals(List.of("c", "a"), Batch.next(second, 2, 4));
         }
+    }
+
+    /** Its messages that wait were published before the list without it, and outputs may be named after them already. */
+    @Test
+    void aWriterThatIsRemovedIsBelievedAfterARestartUntilTheListWithoutIt() throws Exception {
+        name("job");
+        try (MqttSource first = open(0, 0)) {
+            send("job", 0, "a");
+            send("job", 1, "b");
+            name();
+            send("job", 2, "c");
+            Batch.await(first, 3);
+            assertEquals(List.of("a"), Batch.next(first, 0, 1));
+            assertBelieved(first.messages(1, 3));
+            first.commit(1);
+        }
+        try (MqttSource second = open(1, 1)) {
+            assertEquals(List.of("b", "c"), Batch.next(second, 1, 3));
+            assertBelieved(second.messages(1, 3));
+            second.commit(3);
+        }
+        try (MqttSource third = open(3, 3)) {
+            send("job", 3, "d");
+            assertEquals(List.of("d"), Batch.next(third, 3, 4));
+            assertNull(third.messages(3, 4).get(0).stamp());
+        }
+    }
+
+    private static void assertBelieved(List<Message> messages) {
+        assertEquals("job", messages.get(0).stamp().job());
+        assertNull(messages.get(1).stamp());
     }
 
     @Test
