@@ -43,9 +43,10 @@ LINEAGE_SETTING = "speck.lineage"
 INCARNATION_SETTING = "speck.incarnation"
 ORIGIN_SETTING = "speck.origin"
 
-# The folder of the checkpoints if it is on a local disk, and the one in it where the sinks keep messages that
-# their broker may not have saved: no job and no Flink id has its name.
+# The folders of the checkpoints and of the attempt's savepoints if they are on a local disk, and the one
+# where the sinks keep messages that their broker may not have saved: no job and no Flink id has its name.
 CHECKPOINTS_SETTING = "speck.checkpoints"
+SAVEPOINTS_SETTING = "speck.savepoints"
 SPOOL_SETTING = "speck.spool"
 SPOOL = "~spool"
 
@@ -82,11 +83,18 @@ def directories(known: Engine, cluster: Mapping[str, str]) -> StateDirectories:
 
 
 def run_body(
-    job: Job, attempt: Attempt, code: str, known: Engine, inventory: Inventory, checkpoints: str = ""
+    job: Job,
+    attempt: Attempt,
+    code: str,
+    known: Engine,
+    inventory: Inventory,
+    checkpoints: str = "",
+    savepoints: str = "",
 ) -> dict[str, Any]:
     """The body of the request that runs a job.  It may contain secrets: never show or log it.
 
-    ``checkpoints`` is the location of the cluster's checkpoints, empty if unknown.
+    ``checkpoints`` is the location of the cluster's checkpoints, ``savepoints`` that of the attempt's
+    savepoints; empty if unknown.
     """
     body: dict[str, Any] = {
         "entryClass": job.entry_class,
@@ -101,7 +109,7 @@ def run_body(
             ),
             **_stamp_settings(attempt),
             **_on_error_settings(job),
-            **_local_disk_settings(checkpoints),
+            **_local_disk_settings(checkpoints, savepoints),
             **({"speck.retain": "true"} if job.retain else {}),
             **({CHECKPOINT_KEYS[0]: _location(known.checkpoint_dir)} if known.checkpoint_dir else {}),
             **login_settings("speck.source", inventory.job_login(job.source_broker)),
@@ -122,12 +130,18 @@ def _on_error_settings(job: Job) -> dict[str, str]:
     return settings | ({"speck.park-topic": job.park_topic} if job.park_topic is not None else {})
 
 
-def _local_disk_settings(checkpoints: str) -> dict[str, str]:
-    parts = urlsplit(checkpoints)
+def _local_disk_settings(checkpoints: str, savepoints: str) -> dict[str, str]:
+    folder, own = _local_folder(checkpoints), _local_folder(savepoints)
+    settings = {CHECKPOINTS_SETTING: folder, SPOOL_SETTING: f"{folder}/{SPOOL}"} if folder is not None else {}
+    return settings | ({SAVEPOINTS_SETTING: own} if own is not None else {})
+
+
+def _local_folder(location: str) -> str | None:
+    """The path of a location in Flink's form; ``None`` for one that is on no local disk."""
+    parts = urlsplit(location)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return {}
-    folder = unquote(parts.path).rstrip("/")
-    return {CHECKPOINTS_SETTING: folder, SPOOL_SETTING: f"{folder}/{SPOOL}"}
+        return None
+    return unquote(parts.path).rstrip("/")
 
 
 def _stamp_settings(attempt: Attempt) -> dict[str, str]:

@@ -132,8 +132,9 @@ class Launcher:
 
     def _body(self, job: Job, attempt: Attempt, package: Package) -> dict[str, Any]:
         known = self.inventory.engine(self.rest.address)
-        checkpoints = str(self.handle_of(attempt).details["checkpoints"])
-        return run_body(job, attempt, package.code, known, self.inventory, checkpoints)
+        details = self.handle_of(attempt).details
+        checkpoints, savepoints = str(details["checkpoints"]), str(details["savepoints"])
+        return run_body(job, attempt, package.code, known, self.inventory, checkpoints, savepoints)
 
     def _plan_jar(self, jar: str, job: Job, attempt: Attempt, package: Package) -> None:
         body = self._body(job, attempt, package)

@@ -315,6 +315,22 @@ def test_messages_that_a_broker_may_not_have_saved_lie_beside_local_checkpoints(
     assert body["flinkConfiguration"].get("speck.spool") == spool
 
 
+@pytest.mark.parametrize(
+    ("savepoints", "folder"),
+    [
+        ("file:///var/savepoints/clean/0a1b", "/var/savepoints/clean/0a1b"),
+        ("hdfs://name/savepoints/clean/0a1b", None),
+        ("", None),
+    ],
+)
+def test_a_run_knows_the_folder_of_its_savepoints_on_a_local_disk(
+    savepoints: str, folder: str | None
+) -> None:
+    desired, known = job("clean"), Engine(spe_address="http://edge")
+    body = run_body(desired, attempt_of(desired), "c0de", known, Inventory(), "hdfs://name/a", savepoints)
+    assert body["flinkConfiguration"].get("speck.savepoints") == folder
+
+
 def test_a_run_has_the_time_zone_of_its_job() -> None:
     engine = Engine(spe_address="http://edge")
     for desired, zone in ((job("clean"), "UTC"), (job("clean", timezone="Asia/Tokyo"), "Asia/Tokyo")):

@@ -37,6 +37,7 @@ public final class FlinkMqttSourceBuilder<T> {
     private Duration connectTimeout = Duration.ofSeconds(30);
     private OnError onError = OnError.FAIL;
     private String checkpoints;
+    private String savepoints;
     private String spool;
 
     FlinkMqttSourceBuilder(TypeInformation<T> type, SerializableFunction<Received, T> format) {
@@ -133,6 +134,12 @@ public final class FlinkMqttSourceBuilder<T> {
         return this;
     }
 
+    /** The folder of this job's own savepoints, on the same condition. */
+    public FlinkMqttSourceBuilder<T> savepoints(String folder) {
+        savepoints = folder;
+        return this;
+    }
+
     /**
      * A folder on the machine of the task for parked messages that the broker may not have saved yet, so that they
      * survive a power cut of both; null to hold them in memory alone.
@@ -159,6 +166,6 @@ public final class FlinkMqttSourceBuilder<T> {
         faults.done();
         return new FlinkMqttSource<>(new SourceSettings(login, clientId, topic, receiveMaximum,
                 bufferMegabytes * MEBIBYTE, fenceTopic, attempt, failOnDataLoss, connectTimeout), type, format, onError,
-                new SinkSettings(login, PARKING).withSpool(spool), new CheckpointNames(checkpoints));
+                new SinkSettings(login, PARKING).withSpool(spool), new CheckpointNames(checkpoints, savepoints));
     }
 }

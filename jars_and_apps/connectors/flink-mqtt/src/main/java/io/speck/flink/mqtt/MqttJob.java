@@ -170,6 +170,7 @@ public final class MqttJob {
                 .tls(tls("source"))
                 .onError(onError())
                 .checkpoints(setting("speck.checkpoints"))
+                .savepoints(setting("speck.savepoints"))
                 .spool(setting("speck.spool"))
                 .failOnDataLoss(false); // writers refill a session that a broker lost
         String fence = argument("fence-topic", null);
