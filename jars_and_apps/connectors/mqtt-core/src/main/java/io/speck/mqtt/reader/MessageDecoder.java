@@ -14,13 +14,13 @@ import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
 import java.util.function.IntFunction;
 
-/** Decodes PUBLISH packets to messages; used by the thread of one connection. */
+/** Decodes PUBLISH packets to messages; thread-safe, since one connection may end while the next one begins. */
 final class MessageDecoder {
     private final SourceSettings settings;
     private final IntFunction<String> names;
-    private String lastTopic = "";
-    private byte[] lastTopicBytes = new byte[0];
-    private boolean lastIsOfCoordinator;
+    private volatile Topic last = new Topic("", new byte[0], false);
+
+    private record Topic(String name, byte[] bytes, boolean ofCoordinator) {}
 
     /** @param names the names of jobs by the hashes that stand for them; null for an unknown one */
     MessageDecoder(SourceSettings settings, IntFunction<String> names) {
@@ -29,13 +29,12 @@ final class MessageDecoder {
     }
 
     Message decode(MqttPublishMessage packet) {
-        String topic = packet.variableHeader().topicName();
-        boolean sharesTopic = topic.equals(lastTopic);
+        String name = packet.variableHeader().topicName();
+        Topic topic = last;
+        boolean sharesTopic = name.equals(topic.name);
         if (!sharesTopic) {
-            lastTopic = topic;
-            lastTopicBytes = topic.getBytes(StandardCharsets.UTF_8);
-            lastIsOfCoordinator = Drain.isMarker(topic) || KnownWriters.isList(topic)
-                    || Control.isForeign(topic, settings) || OwnTopics.isMatchedByChance(topic, settings);
+            topic = topic(name);
+            last = topic;
         }
         byte[] payload = ByteBufUtil.getBytes(packet.payload());
         String job = null;
@@ -56,17 +55,23 @@ final class MessageDecoder {
             sequence = compact.sequence();
         }
         int id = packet.fixedHeader().qosLevel().value() == 0 ? 0 : packet.variableHeader().packetId();
-        Message message = new Message(id, Message.hash(lastTopicBytes, payload, mark, sequence), lastTopic, payload,
+        Message message = new Message(id, Message.hash(topic.bytes, payload, mark, sequence), topic.name, payload,
                 System.currentTimeMillis(), Stamp.parse(job, sequence));
         if (compact != null && message.stamp != null) {
-            message.contentHash = Message.hash(lastTopicBytes, payload, job, sequence);
+            message.contentHash = Message.hash(topic.bytes, payload, job, sequence);
         }
         message.key = key;
         message.badStamp = message.stamp == null && (job != null || sequence != null);
-        message.textBytes = bytes(key) + (sharesTopic ? 0 : bytes(topic))
+        message.textBytes = bytes(key) + (sharesTopic ? 0 : bytes(name))
                 + (message.stamp == null ? 0 : bytes(job) + bytes(sequence));
-        message.marker = lastIsOfCoordinator ? payload : null;
+        message.marker = topic.ofCoordinator ? payload : null;
         return message;
+    }
+
+    private Topic topic(String name) {
+        boolean ofCoordinator = Drain.isMarker(name) || KnownWriters.isList(name) || Control.isForeign(name, settings)
+                || OwnTopics.isMatchedByChance(name, settings);
+        return new Topic(name, name.getBytes(StandardCharsets.UTF_8), ofCoordinator);
     }
 
     /** Returns the stamp in the correlation data; null without one, as in the messages of a device that uses that. */
