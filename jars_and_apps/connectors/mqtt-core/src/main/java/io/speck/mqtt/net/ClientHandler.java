@@ -115,6 +115,10 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     @Override
     public void channelActive(ChannelHandlerContext context) {
         connected = true;
+        if (closing) { // given up before it was registered: it would take the session from the next connection
+            context.close();
+            return;
+        }
         context.writeAndFlush(connect());
     }
 
@@ -192,6 +196,9 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     }
 
     private void accept(ChannelHandlerContext context, MqttConnAckMessage packet) {
+        if (closing) {
+            return; // nobody would use it
+        }
         MqttConnAckVariableHeader header = packet.variableHeader();
         if (header.connectReturnCode() != MqttConnectReturnCode.CONNECTION_ACCEPTED) {
             endReason = "broker " + connection.login() + " refuses client '" + connection.session().clientId()
