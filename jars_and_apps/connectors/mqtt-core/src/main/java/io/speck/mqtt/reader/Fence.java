@@ -9,6 +9,7 @@ import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.RetainedText;
 import io.speck.mqtt.net.Session;
+import io.speck.mqtt.net.TopicAliases;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -22,6 +23,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * The retained message that names the attempt allowed to read a session, and which process of it.
@@ -37,8 +39,13 @@ import java.util.regex.Pattern;
 final class Fence {
     private static final String TOPICS = "speck/fence/";
     private static final String NOTES = "speck/session/";
-    /** A broker may send retained messages after its answer to the ping that follows the subscription. */
+    /**
+     * A broker may send retained messages after its answer to the ping that follows the subscription. One that has sent its
+     * version before that sends them in order; another one may read them from its storage meanwhile, as HiveMQ does. What is
+     * missed counts as gone: an older attempt would raise its own fence again, over a newer one.
+     */
     private static final long GRACE_MILLIS = 100;
+    private static final long LONG_GRACE_MILLIS = 2000;
     private static final int WRITE_ID = 2;
     private static final Pattern PENDING = Pattern.compile(",\\s*\"pending\"\\s*:\\s*true");
 
@@ -209,10 +216,11 @@ final class Fence {
 
     /** Returns the retained messages of topics, by topic. */
     private Map<String, String> retained(List<String> topics, Duration timeout) throws InterruptedException {
-        Reader reader = new Reader(topics.size());
+        Reader reader = new Reader(topics);
         Connection connection = open(reader, timeout);
         try {
-            connection.subscribe(topics, timeout);
+            connection.subscribe(Stream.concat(topics.stream(), Stream.of(TopicAliases.BROKER_VERSION)).distinct().toList(),
+                    timeout);
             connection.ping();
             return reader.texts(timeout);
         } finally {
@@ -221,7 +229,7 @@ final class Fence {
     }
 
     private void retain(String topic, String text, Duration timeout) throws InterruptedException {
-        Reader reader = new Reader(0);
+        Reader reader = new Reader(List.of());
         Connection connection = open(reader, timeout);
         try {
             connection.retain(topic, text, 0, WRITE_ID);
@@ -236,20 +244,21 @@ final class Fence {
     }
 
     private static final class Reader implements ConnectionListener {
-        private final int awaited;
+        private final List<String> awaited;
         private final Map<String, String> texts = new ConcurrentHashMap<>();
         private final CompletableFuture<Void> complete = new CompletableFuture<>();
         private final CompletableFuture<Void> answered = new CompletableFuture<>();
         private final CompletableFuture<Void> written = new CompletableFuture<>();
 
-        Reader(int awaited) {
+        Reader(List<String> awaited) {
             this.awaited = awaited;
         }
 
         @Override
         public void published(Connection connection, MqttPublishMessage message) {
+            connection.acknowledge(message); // HiveMQ may send the others after that
             texts.put(message.variableHeader().topicName(), message.payload().toString(StandardCharsets.UTF_8));
-            if (texts.size() >= awaited) {
+            if (texts.keySet().containsAll(awaited)) {
                 complete.complete(null);
             }
         }
@@ -284,7 +293,8 @@ final class Fence {
         Map<String, String> texts(Duration timeout) throws InterruptedException {
             try {
                 CompletableFuture.anyOf(complete, answered).get(timeout.toMillis(), TimeUnit.MILLISECONDS);
-                complete.get(GRACE_MILLIS, TimeUnit.MILLISECONDS);
+                boolean ordered = texts.containsKey(TopicAliases.BROKER_VERSION);
+                complete.get(ordered ? GRACE_MILLIS : LONG_GRACE_MILLIS, TimeUnit.MILLISECONDS);
             } catch (TimeoutException e) {
                 if (!answered.isDone()) {
                     throw new BrokerException("the broker did not send the fence in time", false);
