@@ -83,6 +83,14 @@ class KafkaServer(RealServer):
         finally:
             admin.close()
 
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Add partitions to a topic, so that it has this number."""
+        admin = self.admin()
+        try:
+            admin.create_partitions({topic: total})
+        finally:
+            admin.close()
+
     def delete_before(self, topic: str, offset: int) -> None:
         """Delete the records of a topic's first partition before an offset, as its retention does."""
         from kafka import TopicPartition

@@ -139,6 +139,7 @@ class Deployment:
     flink: FlinkServer
     friend: MqttFriend
     begin: Callable[[str], Operation]
+    number: str
 
     def apply(self, text: str) -> Operation:
         """The operation of an apply, ended."""
@@ -206,7 +207,9 @@ def deployed_fixture(
     try:
         with coordinator_on(tmp_path, sites) as begin:
             number = uuid.uuid4().hex[:8]
-            deployment = Deployment(spark_server, flink, friend, lambda text: begin(of_test(text, number)))
+            deployment = Deployment(
+                spark_server, flink, friend, lambda text: begin(of_test(text, number)), number
+            )
             operation = deployment.apply(JOBS)
             assert operation.state == "succeeded", operation
             yield deployment
@@ -276,6 +279,30 @@ def test_sources_change_between_kinds_of_brokers_ten_times(deployed: Deployment)
             for text in (OVER_MQTT, JOBS):
                 assert deployed.apply(text).state == "succeeded"
     deployed.assert_counted(sent)
+
+
+def test_partitions_that_are_added_are_read_without_a_restart(
+    deployed: Deployment, kafka: KafkaMiddle
+) -> None:
+    """By both engines, and where they were after a restart; a job that leaves the topic reads them before."""
+    with sending(deployed.friend) as sent:
+        deployed.await_counted(500)
+        for topic in (f"raw-{deployed.number}", f"capitals-{deployed.number}"):
+            kafka.add_partitions(topic, 3)
+            kafka.publish(topic, [b"W0"] * 100, partition=2)
+    sent["W0"] += 200
+    deployed.assert_counted(sent)
+    deployed.flink.kill_task_manager()
+    deployed.spark.kill()
+    deployed.spark.start()
+    with sending(deployed.friend) as more:
+        deployed.apply_until_it_succeeds(JOBS)
+        for topic in (f"raw-{deployed.number}", f"capitals-{deployed.number}"):
+            kafka.add_partitions(topic, 4)
+            kafka.publish(topic, [b"W1"] * 100, partition=3)
+        deployed.apply_until_it_succeeds(OVER_MQTT)
+    more["W1"] += 200
+    deployed.assert_counted(sent + more)
 
 
 @contextmanager

@@ -22,7 +22,8 @@ import java.util.Optional;
  *
  * <p>Form: magic, version, check sum; then session, broker, topic, its id, start, end, parts, the places before and after
  * it, the runs (each partition, epoch, first offset, count, fate), and the stamps seen and the writers known at the end of
- * the batch. Versions 1 and 2 had no epochs, version 1 no broker.
+ * the batch. Versions 1 to 3 did not say which runs have identities by their places, versions 1 and 2 had no epochs, version
+ * 1 no broker.
  *
  * @param session the session that the messages were received in
  * @param broker its broker; empty in a record of version 1
@@ -40,7 +41,8 @@ import java.util.Optional;
 record KafkaBatchRecord(String session, String broker, String topic, String topicId, long start, long end, int parts,
         Place before, Place after, List<Run> runs, SeenStamps seen, KnownWriters writers) implements RecordedBatch {
     private static final int MAGIC = 0x53504b4b;
-    private static final int VERSION = 3;
+    private static final int VERSION = 4;
+    private static final int VERSION_BY_PARTITIONS = 3;
     private static final int VERSION_WITHOUT_EPOCHS = 2;
     private static final int VERSION_WITHOUT_BROKER = 1;
 
@@ -48,10 +50,12 @@ record KafkaBatchRecord(String session, String broker, String topic, String topi
     record Run(int partition, long epoch, long first, long count, int fate) {
         static final int DUPLICATE = 1;
         static final int NOT_NAMED = 2;
+        /** The topic had several partitions when they were read, see {@link RecordDecoder}. */
+        static final int BY_PLACE = 4;
 
         static int fate(KafkaMessage message) {
             boolean named = message.believed && !message.collides;
-            return (message.duplicate ? DUPLICATE : 0) | (named ? 0 : NOT_NAMED);
+            return (message.duplicate ? DUPLICATE : 0) | (named ? 0 : NOT_NAMED) | (message.places == null ? 0 : BY_PLACE);
         }
 
         /** True unless the record under an offset is another one than that of this run, since its broker lost that one. */
@@ -76,6 +80,10 @@ record KafkaBatchRecord(String session, String broker, String topic, String topi
 
         boolean named() {
             return (fate & NOT_NAMED) == 0;
+        }
+
+        boolean byPlace() {
+            return (fate & BY_PLACE) != 0;
         }
     }
 
@@ -133,11 +141,13 @@ record KafkaBatchRecord(String session, String broker, String topic, String topi
         boolean epochs = version > VERSION_WITHOUT_EPOCHS;
         Place before = Place.read(in, epochs);
         Place after = Place.read(in, epochs);
+        // Without the flag, the number of partitions decided.
+        int flags = version == VERSION_BY_PARTITIONS && after.offsets().size() > 1 ? Run.BY_PLACE : 0;
         List<Run> runs = new ArrayList<>();
         for (long left = Varint.read(in); left > 0; left--) {
             int partition = (int) Varint.read(in);
             long epoch = epochs ? Varint.read(in) - 1 : Epochs.UNKNOWN;
-            runs.add(new Run(partition, epoch, Varint.read(in), Varint.read(in), in.readUnsignedByte()));
+            runs.add(new Run(partition, epoch, Varint.read(in), Varint.read(in), in.readUnsignedByte() | flags));
         }
         return new KafkaBatchRecord(session, broker, topic, topicId, start, end, parts, before, after, runs,
                 SeenStamps.read(in, SeenStamps.RECORDED_HASHES, true), KnownWriters.read(in));

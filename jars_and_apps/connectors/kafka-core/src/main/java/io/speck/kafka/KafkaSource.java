@@ -63,6 +63,7 @@ class KafkaSource extends BufferedSource {
             committed = committedOffset;
             topicId = opening.topicId();
             committedPlace = opening.place(recovered);
+            committedPlace.begin(opening.partitions(), timesMadeAnew);
             recordedPlace = committedPlace.copy();
             if (recovered.madeAnew()) {
                 reportMadeAnew();
@@ -117,6 +118,7 @@ class KafkaSource extends BufferedSource {
         messages.forEach(each -> each.addTo(buffer));
         counts.addRedelivered((int) messages.stream().filter(each -> each.message() != null).count());
         recordedPlace = again.after().copy();
+        recordedPlace.begin(opening.partitions(), timesMadeAnew);
     }
 
     // ---- events of the poller ----
@@ -212,6 +214,18 @@ class KafkaSource extends BufferedSource {
                 recordedPlace.beginAnew(begins, times);
                 committedPlace.beginAnew(begins, times);
                 commitDue = true;
+            } finally {
+                lock.unlock();
+            }
+        }
+
+        @Override
+        public void added(List<Integer> partitions) {
+            lock.lock();
+            try {
+                recordedPlace.begin(partitions, timesMadeAnew);
+                committedPlace.begin(partitions, timesMadeAnew);
+                commitDue = true; // shows the tools of Kafka what is unread there
             } finally {
                 lock.unlock();
             }

@@ -50,6 +50,9 @@ final class Opening implements AutoCloseable {
             if (!run.named()) {
                 message.disbelieve();
             }
+            if (!run.byPlace()) {
+                message.places = null; // as before the topic got further partitions
+            }
             buffer.add(message, run.duplicate());
         }
     }
@@ -79,11 +82,11 @@ final class Opening implements AutoCloseable {
     /** Reads the control topic and claims the fence. */
     void connect() throws InterruptedException {
         watch.reads(watch.ask());
-        data = partitions(settings.topic());
+        data = watch.present().from(settings.topic(), 0);
         if (settings.fenceTopic() == null) {
             return;
         }
-        partitions(Topics.CONTROL);
+        checkControl();
         consumer.assign(List.of(controlPartition));
         consumer.seekToBeginning(List.of(controlPartition));
         readControl();
@@ -94,13 +97,12 @@ final class Opening implements AutoCloseable {
         controlPosition = consumer.position(controlPartition);
     }
 
-    private List<TopicPartition> partitions(String topic) {
-        List<PartitionInfo> found = consumer.partitionsFor(topic);
+    private void checkControl() {
+        List<PartitionInfo> found = consumer.partitionsFor(Topics.CONTROL);
         if (found == null || found.isEmpty()) {
-            throw new BrokerException("broker " + settings.login() + " has no topic '" + topic
+            throw new BrokerException("broker " + settings.login() + " has no topic '" + Topics.CONTROL
                     + "' (apply the composition again, which makes it)", true);
         }
-        return found.stream().map(each -> new TopicPartition(topic, each.partition())).toList();
     }
 
     private void readControl() {
@@ -135,6 +137,11 @@ final class Opening implements AutoCloseable {
     /** The id of the topic. */
     String topicId() {
         return watch.present().id();
+    }
+
+    /** The partitions of the topic. */
+    List<Integer> partitions() {
+        return data.stream().map(TopicPartition::partition).toList();
     }
 
     /**

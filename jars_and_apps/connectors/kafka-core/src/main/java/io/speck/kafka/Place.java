@@ -5,6 +5,7 @@ import io.speck.mqtt.stamp.Varint;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.util.Collection;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -94,6 +95,12 @@ final class Place {
         long epoch = Epochs.of(Optional.empty(), timesMadeAnew);
         positions.clear();
         begins.forEach((partition, offset) -> positions.put(partition, new Position(epoch, offset)));
+    }
+
+    /** Adds the beginnings of partitions that it does not have, of a topic that was made anew this often. */
+    void begin(Collection<Integer> partitions, long timesMadeAnew) {
+        Position first = new Position(Epochs.of(Optional.empty(), timesMadeAnew), 0);
+        partitions.forEach(each -> positions.putIfAbsent(each, first));
     }
 
     /** Moves behind a message, unless it is behind it. */

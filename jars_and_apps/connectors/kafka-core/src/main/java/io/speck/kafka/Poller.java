@@ -7,7 +7,6 @@ import io.speck.mqtt.MqttException;
 import io.speck.mqtt.SourceSettings;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -15,7 +14,6 @@ import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -88,6 +86,9 @@ final class Poller implements AutoCloseable {
          */
         void madeAnew(String topicId, long times, Map<Integer, Long> begins);
 
+        /** Reads further partitions of the topic, which were added to it, from their beginning. */
+        void added(List<Integer> partitions);
+
         /** Tells where the consumer is, at a time when it has returned all before. */
         void reached(int partition, long offset);
 
@@ -98,7 +99,7 @@ final class Poller implements AutoCloseable {
     private final Consumer<byte[], byte[]> consumer;
     private final TopicWatch watch;
     private final Reader reader;
-    private Collection<TopicPartition> data;
+    private List<TopicPartition> data;
     private final TopicPartition control;
     private final Thread thread;
     private final RecordDecoder decoder;
@@ -117,7 +118,7 @@ final class Poller implements AutoCloseable {
      * @param watch of the topic; it is closed at the end, like the consumer
      */
     Poller(SourceSettings settings, Consumer<byte[], byte[]> consumer, TopicWatch watch, Reader reader,
-            Collection<TopicPartition> data, TopicPartition control) {
+            List<TopicPartition> data, TopicPartition control) {
         this.settings = settings;
         this.consumer = consumer;
         this.watch = watch;
@@ -216,7 +217,7 @@ final class Poller implements AutoCloseable {
         long now = System.nanoTime();
         if (now - lookedNanos > RETRY_NANOS) {
             lookedNanos = now;
-            lookForAnotherTopic();
+            lookAtTopic();
             data.stream().filter(each -> data.contains(each)) // they may change meanwhile
                     .forEach(each -> position(each).ifPresent(offset -> reader.reached(each.partition(), offset)));
             connected = consumer.metrics().entrySet().stream()
@@ -344,13 +345,29 @@ final class Poller implements AutoCloseable {
         }
     }
 
-    // ---- a topic that is deleted and made again ----
+    // ---- a topic that is deleted and made again, or gets further partitions ----
 
-    private void lookForAnotherTopic() {
+    private void lookAtTopic() {
         TopicWatch.Topic topic = watch.look();
         if (watch.isAnother(topic)) {
             tryTo(() -> readAnew(topic, false));
+        } else if (topic.partitions() > data.size()) { // fewer: the broker lags behind the others
+            readAdded(topic);
         }
+    }
+
+    /** Reads partitions that were added to the topic from offset 0: all of their messages came since. */
+    private void readAdded(TopicWatch.Topic topic) {
+        List<TopicPartition> added = topic.from(settings.topic(), data.size());
+        LOG.info("{}: topic '{}' has {} partitions now, and had {}", settings.session(), settings.topic(),
+                topic.partitions(), data.size());
+        watch.reads(topic);
+        decoder.partitionsAdded(topic);
+        reader.added(added.stream().map(TopicPartition::partition).toList());
+        List<TopicPartition> all = new ArrayList<>(data);
+        all.addAll(added);
+        assign(all);
+        added.forEach(each -> consumer.seek(each, 0));
     }
 
     /**
@@ -359,8 +376,7 @@ final class Poller implements AutoCloseable {
      * @param controlToo true if the control topic was made anew as well
      */
     private void readAnew(TopicWatch.Topic topic, boolean controlToo) {
-        List<TopicPartition> partitions = IntStream.range(0, topic.partitions())
-                .mapToObj(each -> new TopicPartition(settings.topic(), each)).toList();
+        List<TopicPartition> partitions = topic.from(settings.topic(), 0);
         List<TopicPartition> anew = new ArrayList<>(partitions);
         if (controlToo) {
             anew.add(control);

@@ -14,7 +14,8 @@ import org.apache.kafka.common.header.Headers;
  * Decodes records to messages.
  *
  * <p>A record without a stamp has an identity by its place in the topic, if that has several partitions: these come in
- * another order when they are read again, so that its position among all messages does not name it.
+ * another order when they are read again, so that its position among all messages does not name it. In a topic that gets
+ * further partitions it has one from then on; batches keep the names of their messages ({@link KafkaBatchRecord.Run}).
  */
 final class RecordDecoder {
     /** The header with the name of the writing job. */
@@ -59,6 +60,11 @@ final class RecordDecoder {
     long topicMadeAnew(TopicWatch.Topic topic) {
         places = places(topic);
         return ++timesMadeAnew;
+    }
+
+    /** Decodes the records of the same topic with further partitions from now on. */
+    void partitionsAdded(TopicWatch.Topic topic) {
+        places = places(topic);
     }
 
     /** A null content reads as an empty one; headers that are no text are no stamp. */

@@ -10,21 +10,29 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /**
- * Detects that the topic being read was deleted and created again. The consumer reports no error once the new topic has as
- * many messages as had been read of the former one. Not thread-safe.
+ * Detects that the topic being read was deleted and created again, or has further partitions. The consumer reports no error
+ * once the new topic has as many messages as had been read of the former one, and reads only the partitions that it was
+ * assigned. Not thread-safe.
  */
 final class TopicWatch implements AutoCloseable {
     private static final long PERIOD_NANOS = TimeUnit.SECONDS.toNanos(2);
 
     /** A topic, by the id that another topic of the same name does not have. */
-    record Topic(String id, int partitions) {}
+    record Topic(String id, int partitions) {
+        /** Returns its partitions from this number on. */
+        List<TopicPartition> from(String name, int first) {
+            return IntStream.range(first, partitions).mapToObj(each -> new TopicPartition(name, each)).toList();
+        }
+    }
 
     private final SourceSettings settings;
     private final Supplier<CompletableFuture<Topic>> broker;

@@ -1,6 +1,7 @@
 package io.speck.kafka;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 
 import io.speck.connector.reader.KnownWriters;
 import io.speck.connector.reader.Message;
@@ -57,6 +58,19 @@ class AgainTest {
         assertEquals(List.of("40: 4/10", "43: 4/14"), returned(buffer));
         assertEquals(44, buffer.next());
         assertEquals(2, messages.stream().filter(Opening.Again::lost).count());
+    }
+
+    /** The next reader would take what came of it for another message, had it another name. */
+    @Test
+    void messagesKeepTheirNamesAlthoughTheTopicHasFurtherPartitionsNow() {
+        KafkaBatchRecord batch = batch(new Run(0, 4, 10, 1, 0), new Run(0, 4, 11, 1, Run.BY_PLACE));
+        RecordDecoder decoder = new RecordDecoder("s", new TopicWatch.Topic("id", 2));
+        ReceiveBuffer buffer = new ReceiveBuffer(false);
+        buffer.restore(40, batch.seen());
+        Opening.again(batch, Map.of(0, records(4, 10, 11)), decoder).forEach(each -> each.addTo(buffer));
+        List<Message> found = buffer.between(40, 42);
+        assertNull(found.get(0).stamp());
+        assertEquals(11, found.get(1).stamp().index());
     }
 
     @Test

@@ -53,6 +53,27 @@ class KafkaBatchRecordTest {
     }
 
     @Test
+    void messagesBeforeAndAfterFurtherPartitionsWereAddedAreDifferentRuns() throws IOException {
+        List<KafkaMessage> messages = List.of(message(0, 1, false, true), message(0, 2, false, true));
+        messages.get(1).places = "id";
+        KafkaBatchRecord found = KafkaBatchRecord.decode(record(messages).encode());
+        assertEquals(List.of(new Run(0, 3, 1, 1, 0), new Run(0, 3, 2, 1, Run.BY_PLACE)), found.runs());
+    }
+
+    /** Whether its messages were named by their places was told by the number of partitions alone. */
+    @ParameterizedTest
+    @ValueSource(ints = {1, 2})
+    void theMessagesOfARecordWithoutThatFlagHaveTheNamesOfTheirPartitions(int partitions) throws IOException {
+        Map<Integer, Long> places = partitions == 1 ? Map.of(0, 1L) : Map.of(0, 1L, 1, 9L);
+        KafkaBatchRecord of = record(List.of(message(0, 1, false, true)));
+        KafkaBatchRecord written = new KafkaBatchRecord(of.session(), of.broker(), of.topic(), of.topicId(), 40, 41, 1,
+                Place.at(places), Place.at(places), of.runs(), of.seen(), of.writers());
+        byte[] body = RecordFrame.body(written.encode()).readAllBytes();
+        KafkaBatchRecord found = KafkaBatchRecord.decode(RecordFrame.encode(0x53504b4b, 3, out -> out.write(body)));
+        assertEquals(List.of(partitions == 2), found.runs().stream().map(Run::byPlace).toList());
+    }
+
+    @Test
     void aRecordIsReadBack() throws IOException {
         KafkaBatchRecord written = record(List.of(message(0, 1, false, true), message(1, 9, true, false)));
         KafkaBatchRecord found = KafkaBatchRecord.decode(written.encode());

@@ -149,6 +149,29 @@ class PollerTest {
         assertTrue(closed);
     }
 
+    @Test
+    void partitionsThatAreAddedAreReadFromTheirBeginningAndTheOthersWhereTheyAre() throws InterruptedException {
+        begin();
+        send(IN, 0);
+        assertEquals(0, next(calls.arrived).position);
+        topic = new TopicWatch.Topic("id", 3);
+        assertEquals(List.of(2), next(calls.added));
+        while (!broker.assignment().contains(THIRD)) {
+            Thread.onSpinWait();
+        }
+        for (int offset = 0; offset < 2; offset++) {
+            send(THIRD, offset);
+            KafkaMessage found = next(calls.arrived);
+            assertEquals(List.of(2, (long) offset), List.of(found.partition, found.position));
+        }
+        send(IN, 1);
+        assertEquals(1, next(calls.arrived).position);
+        send(CONTROL, 0);
+        assertEquals("key", next(calls.control));
+        poller.close();
+        assertEquals(List.of(0, 0, 0), List.of(calls.failures.size(), calls.losses.size(), calls.added.size()));
+    }
+
     /** A broker that can be set not to respond to commits. */
     private static final class Broker extends MockConsumer<byte[], byte[]> {
         final BlockingQueue<Long> commits = new LinkedBlockingQueue<>();
@@ -188,6 +211,7 @@ class PollerTest {
         final BlockingQueue<KafkaMessage> arrived = new LinkedBlockingQueue<>();
         final BlockingQueue<Integer> reached = new LinkedBlockingQueue<>();
         final BlockingQueue<String> losses = new LinkedBlockingQueue<>();
+        final BlockingQueue<List<Integer>> added = new LinkedBlockingQueue<>();
         final BlockingQueue<MqttException> failures = new LinkedBlockingQueue<>();
         volatile Runnable unknownWriter = () -> { };
 
@@ -240,6 +264,11 @@ class PollerTest {
             assertEquals(1, times);
             assertEquals(Map.of(0, 0L, 1, 0L, 2, 0L), begins);
             losses.add(Losses.SESSION);
+        }
+
+        @Override
+        public void added(List<Integer> partitions) {
+            added.add(partitions);
         }
 
         @Override
