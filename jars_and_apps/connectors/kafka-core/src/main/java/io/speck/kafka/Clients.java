@@ -55,7 +55,17 @@ final class Clients {
         return new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
+    /** Creates a producer that waits for its broker until the flush time-out. */
     static KafkaProducer<byte[], byte[]> producer(SinkSettings settings) {
+        return producer(settings, settings.flushTimeout());
+    }
+
+    /**
+     * Creates a producer.
+     *
+     * @param longestWait the time in which a message is taken, or is not
+     */
+    static KafkaProducer<byte[], byte[]> producer(SinkSettings settings, Duration longestWait) {
         long flush = settings.flushTimeout().toMillis();
         Map<String, Object> options = new HashMap<>();
         options.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, settings.login().address().servers());
@@ -67,7 +77,7 @@ final class Clients {
         options.put(ProducerConfig.BATCH_SIZE_CONFIG, BATCH_BYTES);
         options.put(ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG, request(settings.flushTimeout()));
         options.put(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, (int) Math.min(Integer.MAX_VALUE, flush + 1));
-        options.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, flush);
+        options.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, Math.min(flush, longestWait.toMillis()));
         options.put(ProducerConfig.BUFFER_MEMORY_CONFIG, QUEUE_BYTES);
         options.put(ProducerConfig.MAX_REQUEST_SIZE_CONFIG, LARGEST_MESSAGE);
         return new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());

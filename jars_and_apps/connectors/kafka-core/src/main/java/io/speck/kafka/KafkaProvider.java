@@ -38,6 +38,11 @@ public final class KafkaProvider implements BrokerProvider {
     }
 
     @Override
+    public MessageSink offeringSink(SinkSettings settings, boolean lenient) throws InterruptedException {
+        return new OfferingSink(settings, lenient);
+    }
+
+    @Override
     public void takeOver(SinkSettings settings) {
         // Nothing is on disk: the broker acknowledges what it has stored.
     }

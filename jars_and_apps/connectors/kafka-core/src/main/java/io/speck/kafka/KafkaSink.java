@@ -12,25 +12,31 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
+import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 
 /**
- * One writer, over the idempotent producer that all writers of this process to this broker share.
+ * One writer, over the idempotent producer that all writers of this process to this broker share; an {@link OfferingSink} has
+ * one of its own.
  *
  * <p>Not thread-safe, but for what the producer's own thread reports. That thread takes no lock for a message which the
  * broker has accepted, unless a flush waits for it.
  */
-final class KafkaSink implements MessageSink {
+class KafkaSink implements MessageSink {
     /** New partitions of a topic are used after this time at the latest. */
     private static final long COUNT_NANOS = TimeUnit.SECONDS.toNanos(1);
 
+    /** A wait for answers looks after this time if the broker is away. */
+    private static final long SLICE_MILLIS = 500;
+
     private static final long NOT_TIMED = Long.MIN_VALUE;
 
-    private final SinkSettings settings;
+    final SinkSettings settings;
     private final boolean lenient;
-    private final Producers.Shared shared;
+    private Producers.Shared shared;
     private boolean open = true;
     private String lastTopic;
     private int lastTopicBytes;
@@ -73,12 +79,23 @@ final class KafkaSink implements MessageSink {
 
     @Override
     public int send(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence) throws InterruptedException {
+        send(stamped(topic, payload, key, job, sequence), Map.of());
+        return lastTopicBytes + payload.length;
+    }
+
+    /** Returns a record with its partition, and with its stamp if it has a job. */
+    final ProducerRecord<byte[], byte[]> stamped(String topic, byte[] payload, byte[] key, byte[] job, byte[] sequence)
+            throws InterruptedException {
         ProducerRecord<byte[], byte[]> record = record(topic, payload, key, job);
         if (job != null) {
             RecordDecoder.stamp(record.headers(), job, sequence);
         }
-        send(record, Map.of());
-        return lastTopicBytes + payload.length;
+        return record;
+    }
+
+    /** The size of the topic of the record made last, in bytes. */
+    final int topicBytes() {
+        return lastTopicBytes;
     }
 
     @Override
@@ -129,11 +146,21 @@ final class KafkaSink implements MessageSink {
     }
 
     private void send(ProducerRecord<byte[], byte[]> record, Map<String, String> properties) throws InterruptedException {
-        throwFailure();
         long sentNanos = beginTiming();
+        hand(record, (metadata, error) -> completed(record, properties, sentNanos, error));
+        countSent();
+    }
+
+    /** Counts a message whose answer a flush waits for. */
+    final void countSent() {
+        sent++;
+    }
+
+    /** Hands a record to the producer. */
+    final void hand(ProducerRecord<byte[], byte[]> record, Callback callback) throws InterruptedException {
+        throwFailure();
         try {
-            shared.producer.send(record, (metadata, error) -> completed(record, properties, sentNanos, error));
-            sent++;
+            shared.producer.send(record, callback);
         } catch (KafkaException e) {
             timing = false;
             throw Clients.translated(settings.login(), "topic '" + record.topic() + "'", e);
@@ -141,7 +168,7 @@ final class KafkaSink implements MessageSink {
     }
 
     /** Returns the time now if no message under way is timed, and times this one. */
-    private long beginTiming() {
+    final long beginTiming() {
         if (timing) {
             return NOT_TIMED;
         }
@@ -149,11 +176,17 @@ final class KafkaSink implements MessageSink {
         return System.nanoTime();
     }
 
-    private void completed(ProducerRecord<byte[], byte[]> record, Map<String, String> properties, long sentNanos,
-            Exception error) {
+    /** Ends the timing of a message that was not taken, or was answered. */
+    final void endTiming(long sentNanos) {
         if (sentNanos != NOT_TIMED) {
             timing = false;
         }
+    }
+
+    /** Takes the answer to a message, in the producer's thread. */
+    final void completed(ProducerRecord<byte[], byte[]> record, Map<String, String> properties, long sentNanos,
+            Exception error) {
+        endTiming(sentNanos);
         if (error != null) {
             failed(record, properties, error);
         } else if (sentNanos != NOT_TIMED) {
@@ -214,7 +247,16 @@ final class KafkaSink implements MessageSink {
     }
 
     @Override
-    public synchronized void flush() throws InterruptedException {
+    public void flush() throws InterruptedException {
+        awaitAnswers(() -> false);
+    }
+
+    /**
+     * Waits for the answers to all messages; returns false as soon as the broker is away.
+     *
+     * @throws BrokerException as {@link #flush}
+     */
+    final synchronized boolean awaitAnswers(BooleanSupplier away) throws InterruptedException {
         long deadline = System.nanoTime() + settings.flushTimeout().toNanos();
         awaited = sent;
         try {
@@ -225,12 +267,29 @@ final class KafkaSink implements MessageSink {
                     throw new BrokerException("broker " + settings.login() + " did not acknowledge " + (sent - answered.get())
                             + " messages within " + settings.flushTimeout().toSeconds() + " s", false);
                 }
-                wait(millis);
+                if (away.getAsBoolean()) {
+                    return false;
+                }
+                wait(Math.min(millis, SLICE_MILLIS));
             }
         } finally {
             awaited = Long.MAX_VALUE;
         }
         throwFailure();
+        return true;
+    }
+
+    final Producers.Shared shared() {
+        return shared;
+    }
+
+    /** Continues over another producer, without the messages of the former one. */
+    final void replace(Producers.Shared next) {
+        shared = next;
+        sent = 0;
+        answered.set(0);
+        timing = false;
+        countedTopic = null;
     }
 
     @Override
@@ -242,7 +301,12 @@ final class KafkaSink implements MessageSink {
     public void close() {
         if (open) {
             open = false;
-            Producers.release(shared, broken);
+            release(broken);
         }
+    }
+
+    /** Releases the producer; {@code unusable} if it has failed. */
+    void release(boolean unusable) {
+        Producers.release(shared, unusable);
     }
 }

@@ -4,6 +4,9 @@ import io.speck.connector.writer.AckMetrics;
 import io.speck.connector.writer.AckTimes;
 import io.speck.mqtt.SinkSettings;
 import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -12,10 +15,18 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.producer.Producer;
 
-/** The producers of this process: one for each settings, shared by all writers; closed some time after its last use. */
+/**
+ * The producers of this process: one for each settings, shared by all writers, and for those that offer their messages, one
+ * of its own for each. They are closed some time after their last use.
+ */
 final class Producers {
+    /** A broker without a connection for this time is away. */
+    static final Duration AWAY = Duration.ofSeconds(3);
+
     private static final long IDLE_SECONDS = 30;
     private static final Map<SinkSettings, Shared> ALL = new HashMap<>();
+    /** Those of single writers, which nobody uses now. */
+    private static final Map<SinkSettings, Deque<Shared>> IDLE = new HashMap<>();
     private static final ScheduledExecutorService CLOSING = closing();
 
     private Producers() {}
@@ -52,6 +63,12 @@ final class Producers {
         synchronized AckMetrics acks() {
             return times.metrics(settings.login().toString(), System.nanoTime());
         }
+
+        /** True if there is a connection to a broker, or one is being opened. */
+        boolean connected() {
+            return producer.metrics().entrySet().stream().filter(each -> each.getKey().name().equals("connection-count"))
+                    .mapToDouble(each -> (Double) each.getValue().metricValue()).sum() > 0;
+        }
     }
 
     /** Returns the producer for one more writer. */
@@ -64,6 +81,42 @@ final class Producers {
             shared.uses++;
             return shared;
         }
+    }
+
+    /**
+     * Returns a producer for one writer alone, which may discard it with all that it has not sent. It waits for its broker
+     * for a short time.
+     */
+    static Shared acquireOwn(SinkSettings writer) {
+        SinkSettings settings = new SinkSettings(writer.login(), writer.flushTimeout());
+        synchronized (ALL) {
+            Shared idle = idle(settings).poll();
+            Shared own = idle != null ? idle : new Shared(settings, Clients.producer(settings, AWAY));
+            own.uses++;
+            return own;
+        }
+    }
+
+    private static Deque<Shared> idle(SinkSettings settings) {
+        return IDLE.computeIfAbsent(settings, each -> new ArrayDeque<>());
+    }
+
+    /** Releases the producer of one writer alone, all of whose messages are answered. */
+    static void releaseOwn(Shared own) {
+        synchronized (ALL) {
+            idle(own.settings).push(own);
+            long uses = own.uses;
+            CLOSING.schedule(() -> closeIfIdle(own, uses), IDLE_SECONDS, TimeUnit.SECONDS);
+        }
+    }
+
+    /**
+     * Closes the producer of one writer alone: each of its messages is acknowledged, or has failed, then.
+     *
+     * @throws org.apache.kafka.common.errors.InterruptException if the thread is interrupted; it is closed all the same
+     */
+    static void discardOwn(Shared own) {
+        own.producer.close(Duration.ZERO);
     }
 
     /** Releases a producer; {@code broken}: further writers get another one. */
@@ -85,6 +138,7 @@ final class Producers {
                 return;
             }
             ALL.remove(shared.settings, shared);
+            idle(shared.settings).remove(shared);
         }
         shared.producer.close(Duration.ZERO);
     }
@@ -93,8 +147,10 @@ final class Producers {
     static void closeAll() {
         List<Shared> all;
         synchronized (ALL) {
-            all = List.copyOf(ALL.values());
+            all = new ArrayList<>(ALL.values());
+            IDLE.values().forEach(all::addAll);
             ALL.clear();
+            IDLE.clear();
         }
         all.forEach(each -> each.producer.close(Duration.ZERO));
         CLOSING.shutdownNow();

@@ -6,12 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -21,6 +23,8 @@ import org.apache.kafka.clients.producer.MockProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -148,6 +152,73 @@ class KafkaSinkTest {
 
     private static byte[] bytes(String text) {
         return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private void connections(MockProducer<byte[], byte[]> of, double number) {
+        MetricName name = new MetricName("connection-count", "producer-metrics", "", Map.of());
+        of.setMockMetrics(name, new Metric() {
+            @Override
+            public MetricName metricName() {
+                return name;
+            }
+
+            @Override
+            public Object metricValue() {
+                return number;
+            }
+        });
+    }
+
+    /** A task that waited for the broker would hold its slot. */
+    @Test
+    void aBrokerThatIsAwayGivesBackWhatItHasNotAcknowledgedInOrder() throws InterruptedException {
+        SinkSettings settings = new SinkSettings(Login.anonymous("kafka://127.0.0.1:9092"), LONG);
+        MockProducer<byte[], byte[]> other = producer(1);
+        Iterator<MockProducer<byte[], byte[]>> all = List.of(producer, other).iterator();
+        OfferingSink sink = new OfferingSink(settings, false, () -> new Producers.Shared(settings, all.next()));
+        connections(producer, 1);
+        for (int i = 0; i < 4; i++) {
+            assertEquals(5, sink.offer("out", bytes("t" + i), null, bytes("job"), bytes("r/0/0/" + i)));
+        }
+        acknowledge(2);
+        connections(producer, 0);
+        List<UnsentMessage> back = sink.flushUnlessAway();
+        assertEquals(List.of("t2 r/0/0/2", "t3 r/0/0/3"), back.stream().map(KafkaSinkTest::shown).toList());
+        assertTrue(producer.closed());
+        connections(other, 1);
+        assertEquals(5, sink.offer("out", bytes("t4"), null, bytes("job"), bytes("r/0/0/4")));
+        assertTrue(other.completeNext());
+        assertEquals(List.of(), sink.flushUnlessAway());
+        sink.close();
+        assertFalse(other.closed());
+    }
+
+    private static String shown(UnsentMessage message) {
+        return new String(message.payload(), StandardCharsets.UTF_8) + " "
+                + new String(message.sequence(), StandardCharsets.UTF_8);
+    }
+
+    @Test
+    void aWriterThatOffersDoesNotWaitForABrokerWhichCannotBeReached() throws InterruptedException {
+        SinkSettings settings = new SinkSettings(Login.anonymous("kafka://127.0.0.1:1"), LONG);
+        long begin = System.nanoTime();
+        try (OfferingSink sink = new OfferingSink(settings, false)) {
+            assertEquals(-1, sink.offer("out", bytes("with a key"), bytes("key"), bytes("job"), bytes("r/0/0/1")));
+            assertEquals(-1, sink.offer("out", bytes("without"), null, bytes("job"), bytes("r/0/0/2")));
+            assertEquals(List.of(), sink.flushUnlessAway());
+        }
+        assertTrue(System.nanoTime() - begin < LONG.toNanos() / 2);
+    }
+
+    @Test
+    void aWriterThatOffersFailsWithAMessageThatIsRefused() throws InterruptedException {
+        SinkSettings settings = new SinkSettings(Login.anonymous("kafka://127.0.0.1:9092"), LONG);
+        OfferingSink sink = new OfferingSink(settings, false, () -> new Producers.Shared(settings, producer));
+        sink.offer("out", bytes("text"), null, null, null);
+        producer.errorNext(new RecordTooLargeException("too large"));
+        assertTrue(assertThrows(BrokerException.class, sink::flushUnlessAway).refused());
+        sink.close();
+        assertFalse(producer.closed()); // it may write others
     }
 
     @Test

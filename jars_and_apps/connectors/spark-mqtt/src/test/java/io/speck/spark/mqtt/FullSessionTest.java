@@ -112,6 +112,21 @@ class FullSessionTest extends SessionCase {
     }
 
     @Test
+    void aWriterWhoseKafkaIsAwayLeavesTheSlotsToOthers() throws Exception {
+        Topic.session(broker.url(), "stranded", "in");
+        Topic.session(broker.url(), "reader", "between");
+        try (Topic out = new Topic(broker.url(), "out")) {
+            Topic.publish(broker.url(), "in", List.of("0", "1"));
+            StreamingQuery stranded = query("stranded", "in", "kafka://127.0.0.1:1", "far", "value");
+            Await.until("its tasks run", () -> spark.sparkContext().statusTracker().getActiveStageIds().length > 0);
+            reader();
+            Topic.publish(broker.url(), "between", List.of("2"));
+            assertEquals(List.of("2"), out.take(1));
+            assertTrue(stranded.isActive(), () -> String.valueOf(stranded.exception()));
+        }
+    }
+
+    @Test
     void aWriterThatIsStoppedWhileItWaitsGoesOnWithItsBatch() throws Exception {
         try (Topic out = new Topic(broker.url(), "out")) {
             fill();
