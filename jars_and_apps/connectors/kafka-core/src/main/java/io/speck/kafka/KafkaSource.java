@@ -231,12 +231,15 @@ class KafkaSource extends BufferedSource {
             }
         }
 
-        /** Passes what is no message, such as the marks of transactions, where nothing waits for a commit. */
+        /**
+         * Passes what is no message, such as the marks of transactions, where nothing waits for a commit: in a partition
+         * alone, since others may never be without such messages.
+         */
         @Override
         public void reached(int partition, long offset) {
             lock.lock();
             try {
-                if (uncommitted.isEmpty() && committedPlace.of(partition) < offset) {
+                if (committedPlace.of(partition) < offset && !uncommitted.has(partition)) {
                     committedPlace.passMarks(partition, offset);
                     recordedPlace.passMarks(partition, offset);
                     commitDue = true;

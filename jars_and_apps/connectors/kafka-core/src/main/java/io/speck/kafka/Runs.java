@@ -72,6 +72,10 @@ final class Runs {
         end = message.offset + (message.duplicate ? 0 : 1);
     }
 
+    boolean has(int partition) {
+        return runs.stream().anyMatch(each -> each.partition == partition);
+    }
+
     boolean isEmpty() {
         return runs.isEmpty();
     }

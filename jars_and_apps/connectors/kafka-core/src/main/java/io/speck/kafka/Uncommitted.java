@@ -27,6 +27,12 @@ final class Uncommitted {
         return buffer.size() == 0 && taken.isEmpty();
     }
 
+    /** True if one of them is of this partition. */
+    boolean has(int partition) {
+        return taken.has(partition) || buffer.messages().stream().map(KafkaMessage.class::cast)
+                .anyMatch(each -> each.partition == partition);
+    }
+
     /** Their memory. */
     long bytes() {
         return buffer.bytes() + taken.bytes();

@@ -28,13 +28,15 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A reader whose topic gets a second partition, over Kafka's {@code MockConsumer}. */
-class AddedPartitionsTest {
+/** A reader of a topic with two partitions, one of which may have been added to it, over Kafka's {@code MockConsumer}. */
+class SeveralPartitionsTest {
     private static final SourceSettings SETTINGS = new SourceSettings(Login.anonymous("kafka://k:9092"), "s", "in", 100,
             1 << 20, null, 0, false, Duration.ofSeconds(30));
 
     private final BatchJournal journal = Recorded.journal(Map.of());
     private final List<List<String>> logs = new CopyOnWriteArrayList<>();
+    /** Behind the records of the second partition. */
+    private volatile int marks;
     private volatile Map<TopicPartition, OffsetAndMetadata> commits =
             Map.of(new TopicPartition("in", 0), new OffsetAndMetadata(0));
 
@@ -129,6 +131,28 @@ class AddedPartitionsTest {
         }
     }
 
+    /** They count as unread, so that the job could not leave the topic while the other partition has messages. */
+    @Test
+    void theMarksOfTransactionsInAPartitionArePassedWhileAnotherOneHasMessages() throws Exception {
+        addPartition("a0");
+        addPartition("b0");
+        marks = 1;
+        try (Source source = opened(true, 0, 0)) {
+            source.awaitEnd(2);
+            assertEquals(2, source.take(2).size());
+            source.close(0, 2, 1);
+            logs.get(0).add("a1");
+            source.awaitEnd(3);
+            assertEquals(1, source.take(1).size());
+            source.commit(2);
+            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+            while (committed().get(1) < 2 && System.nanoTime() < deadline) {
+                Thread.sleep(10);
+            }
+            assertEquals(Map.of(0, 1L, 1, 2L), committed());
+        }
+    }
+
     private Map<Integer, Long> committed() {
         return commits.entrySet().stream().collect(
                 Collectors.toMap(each -> each.getKey().partition(), each -> each.getValue().offset()));
@@ -178,6 +202,13 @@ class AddedPartitionsTest {
             }
             Thread.yield();
             return super.poll(time);
+        }
+
+        @Override
+        public synchronized long position(TopicPartition partition) {
+            long position = super.position(partition);
+            boolean end = partition.partition() == 1 && position == logs.get(1).size();
+            return end ? position + marks : position;
         }
 
         @Override
