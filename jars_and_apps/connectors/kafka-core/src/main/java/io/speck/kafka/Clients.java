@@ -46,6 +46,8 @@ final class Clients {
         options.put(ConsumerConfig.GROUP_ID_CONFIG, settings.clientId());
         options.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false);
         options.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");
+        // Else a topic that was deleted is made again at once, with the settings of the broker.
+        options.put(ConsumerConfig.ALLOW_AUTO_CREATE_TOPICS_CONFIG, false);
         options.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
         options.put(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, (int) Math.min(MOST_FETCHED, settings.bufferBytes()));
         options.put(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, LONGEST_POLL_MILLIS);
@@ -63,7 +65,7 @@ final class Clients {
     /**
      * Creates a producer.
      *
-     * @param longestWait the time in which a message is taken, or is not
+     * @param longestWait the time for which a message may wait for a broker, or for room, before the producer takes it
      */
     static KafkaProducer<byte[], byte[]> producer(SinkSettings settings, Duration longestWait) {
         long flush = settings.flushTimeout().toMillis();
