@@ -63,7 +63,7 @@ class KafkaSource extends BufferedSource {
             committed = committedOffset;
             topicId = opening.topicId();
             committedPlace = opening.place(recovered);
-            committedPlace.begin(opening.partitions(), timesMadeAnew);
+            committedPlace.begin(opening.partitions());
             recordedPlace = committedPlace.copy();
             if (recovered.madeAnew()) {
                 reportMadeAnew();
@@ -118,7 +118,7 @@ class KafkaSource extends BufferedSource {
         messages.forEach(each -> each.addTo(buffer));
         counts.addRedelivered((int) messages.stream().filter(each -> each.message() != null).count());
         recordedPlace = again.after().copy();
-        recordedPlace.begin(opening.partitions(), timesMadeAnew);
+        recordedPlace.begin(opening.partitions());
     }
 
     // ---- events of the poller ----
@@ -223,8 +223,8 @@ class KafkaSource extends BufferedSource {
         public void added(List<Integer> partitions) {
             lock.lock();
             try {
-                recordedPlace.begin(partitions, timesMadeAnew);
-                committedPlace.begin(partitions, timesMadeAnew);
+                recordedPlace.begin(partitions);
+                committedPlace.begin(partitions);
                 commitDue = true; // shows the tools of Kafka what is unread there
             } finally {
                 lock.unlock();

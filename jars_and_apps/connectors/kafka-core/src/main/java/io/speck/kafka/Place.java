@@ -42,6 +42,8 @@ final class Place {
     }
 
     private final Map<Integer, Position> positions;
+    /** How often the topic was made anew before it got these partitions. */
+    private long timesMadeAnew;
 
     private Place(Map<Integer, Position> positions) {
         this.positions = new TreeMap<>(positions);
@@ -67,7 +69,9 @@ final class Place {
     }
 
     Place copy() {
-        return new Place(positions);
+        Place copy = new Place(positions);
+        copy.timesMadeAnew = timesMadeAnew;
+        return copy;
     }
 
     boolean isEmpty() {
@@ -92,13 +96,14 @@ final class Place {
 
     /** Moves to the beginning of a topic that was made anew this often: behind all places in the former one. */
     void beginAnew(Map<Integer, Long> begins, long timesMadeAnew) {
+        this.timesMadeAnew = timesMadeAnew;
         long epoch = Epochs.of(Optional.empty(), timesMadeAnew);
         positions.clear();
         begins.forEach((partition, offset) -> positions.put(partition, new Position(epoch, offset)));
     }
 
-    /** Adds the beginnings of partitions that it does not have, of a topic that was made anew this often. */
-    void begin(Collection<Integer> partitions, long timesMadeAnew) {
+    /** Adds the beginnings of partitions that it does not have. */
+    void begin(Collection<Integer> partitions) {
         Position first = new Position(Epochs.of(Optional.empty(), timesMadeAnew), 0);
         partitions.forEach(each -> positions.putIfAbsent(each, first));
     }
@@ -108,8 +113,14 @@ final class Place {
         advance(message.partition, message.epoch, message.position + 1);
     }
 
-    /** Moves to an offset of a partition in an epoch, unless it is behind it. */
+    /**
+     * Moves to an offset of a partition in an epoch, unless it is behind it. The former topic of a place that began anew may
+     * have had partitions that the present one does not have.
+     */
     void advance(int partition, long epoch, long offset) {
+        if (Epochs.timesMadeAnew(epoch) < timesMadeAnew) {
+            return;
+        }
         positions.merge(partition, new Position(epoch, offset), Position::later);
     }
 

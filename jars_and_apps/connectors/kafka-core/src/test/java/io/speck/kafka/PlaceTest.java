@@ -9,6 +9,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -49,6 +50,21 @@ class PlaceTest {
         assertEquals(Map.of(0, 1L), after(4, 29, Epochs.of(Optional.empty(), 1), 0).offsets());
         assertEquals(Optional.of(0), Epochs.leader(Epochs.of(Optional.of(0), 3)));
         assertEquals(Optional.empty(), Epochs.leader(Epochs.of(Optional.empty(), 3)));
+    }
+
+    /** A commit of one that there is not fails, and would be repeated for as long as the job runs. */
+    @Test
+    void aPlaceThatBeganAnewHasNoPartitionsOfTheFormerTopic() {
+        Place place = Place.at(Map.of(0, 5L, 1, 7L));
+        place.beginAnew(Map.of(0, 0L), 1);
+        place.advance(1, 4, 9);
+        Place copy = place.copy();
+        copy.pass(new KafkaMessage(1, 4, 9, 7, "in", new byte[0], 0, null));
+        assertEquals(List.of(Map.of(0, 0L), Map.of(0, 0L)), List.of(place.offsets(), copy.offsets()));
+        copy.begin(List.of(0, 1));
+        assertEquals(Map.of(0, 0L, 1, 0L), copy.offsets());
+        copy.advance(1, Epochs.of(Optional.of(0), 1), 2);
+        assertEquals(2, copy.of(1));
     }
 
     @Test
