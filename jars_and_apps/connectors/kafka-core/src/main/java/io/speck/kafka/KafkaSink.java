@@ -19,8 +19,8 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 
 /**
- * One writer, over the idempotent producer that all writers of this process to this broker share; an {@link OfferingSink} has
- * one of its own.
+ * One writer, over the idempotent producer that all writers of this process to this broker share; an {@link OfferingSink}
+ * has one of its own.
  *
  * <p>Not thread-safe, but for what the producer's own thread reports. That thread takes no lock for a message which the
  * broker has accepted, unless a flush waits for it.

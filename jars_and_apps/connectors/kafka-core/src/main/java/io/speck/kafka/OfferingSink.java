@@ -11,8 +11,9 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A writer that waits for no broker which is away: it returns the messages that this has not acknowledged.
@@ -20,6 +21,7 @@ import org.apache.kafka.common.errors.TimeoutException;
  * <p>A producer gives back no message, except by its end. So this writer has one of its own.
  */
 final class OfferingSink extends KafkaSink {
+    private static final Logger LOG = LoggerFactory.getLogger(OfferingSink.class);
     /** A broker that has not acknowledged anything for this time is away, whatever connections there are. */
     private static final long SILENT_NANOS = TimeUnit.SECONDS.toNanos(30);
 
@@ -139,8 +141,8 @@ final class OfferingSink extends KafkaSink {
         withdrawing = true; // drops them
         try {
             Producers.discardOwn(shared());
-        } catch (InterruptException e) {
-            // It closes without this thread, which is interrupted still.
+        } catch (KafkaException e) { // it closes all the same; an interruption is set again
+            LOG.debug("{}: {}", settings.login(), e.getMessage());
         }
     }
 
