@@ -12,8 +12,9 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")
-# Matches from the slashes on: a pattern for the whole scheme takes quadratic time.
-_LOGIN_IN_URL = re.compile(r"(?<=[a-z0-9+.-])://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
+# Matches from the slashes on: a pattern for the whole scheme takes quadratic time.  The slashes are first, as
+# Python finds a pattern that begins with a literal many times as fast in a text of megabytes.
+_LOGIN_IN_URL = re.compile(r"://(?<=[a-z0-9+.-]://)[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 EXPECTED = "expected the path of a file at the job's site, such as password_file: see docs/secrets.md"
