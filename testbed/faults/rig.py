@@ -41,7 +41,7 @@ from testbed import ROOT
 from testbed.benches import user
 from testbed.faults.middle import MIDDLES, Middle
 from testbed.servers.base import free_port
-from testbed.servers.flink import FlinkServer
+from testbed.servers.flink import QUICK_HEARTBEATS, FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.standalone import LooseCluster
@@ -52,6 +52,8 @@ PATIENCE = 300.0  # s, for what takes a few on a machine that has nothing else t
 # s without an arrival, after which a job may be over: Flink gives one up that fails four times in a minute,
 # Spark one whose broker answers late, and the reconciler, which starts such jobs again, is off.
 _GIVEN_UP = 45.0
+# The tasks of a JobManager that was killed run on for the time-out, which is 50 s by default.
+_HEARTBEATS = {**QUICK_HEARTBEATS, "heartbeat.timeout": "20 s"}
 
 _T = TypeVar("_T")
 
@@ -274,7 +276,7 @@ class Rig:
         self.link = Link(self.middle.port, self.middle.scheme)
         self.middle.reached_at(self.link.port)
         self.spark = SparkServer(directory / "spark")
-        self.flink = FlinkServer(directory / "flink")
+        self.flink = FlinkServer(directory / "flink", conf=_HEARTBEATS)
         self.standalone = LooseCluster(directory / "standalone")  # started by the trial that wants it
         self._stack = ExitStack()
         self._applied: dict[str, str] = {}

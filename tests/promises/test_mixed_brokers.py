@@ -32,7 +32,7 @@ from testbed.benches import user
 from testbed.benches.spark import MqttFriend
 from testbed.faults.middle import KafkaMiddle
 from testbed.faults.rig import FLINK_CODE, PATIENCE
-from testbed.servers.flink import FlinkServer
+from testbed.servers.flink import QUICK_HEARTBEATS, FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.requirements import needs
@@ -186,7 +186,8 @@ def kafka_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaMid
 @pytest.fixture(name="flink", scope="module")
 def flink_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
     """A cluster of two processes, which may be killed."""
-    with FlinkServer(tmp_path_factory.mktemp("flink"), small=False) as server:
+    directory = tmp_path_factory.mktemp("flink")
+    with FlinkServer(directory, small=False, conf=QUICK_HEARTBEATS) as server:
         yield server
 
 

@@ -28,17 +28,21 @@ from testbed.faults.witness import MosquittoWitness
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from tests.support.requirements import NEEDS_RIG
+from tests.support.trials import trial
 
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 MESSAGES = 300
 OBSERVATIONS = 40  # of a session that must not stand again
+# The tasks of a killed JobManager run on for longer than the observations take; by default for 50 s.
+IMPATIENT = {"heartbeat.interval": "2 s", "heartbeat.timeout": "25 s"}
 CODE = (FLINK_CODE, "io.speck.flink.jobs.Forward")
 
 
 @pytest.fixture(scope="module", name="server")
 def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkServer]:
-    with FlinkServer(tmp_path_factory.mktemp("owners") / "flink", heap="256m", slots=6) as server:
+    directory = tmp_path_factory.mktemp("owners") / "flink"
+    with FlinkServer(directory, heap="256m", slots=6, conf=IMPATIENT) as server:
         yield server
 
 
@@ -122,6 +126,7 @@ def numbered(word: str, count: int = MESSAGES) -> list[str]:
     return [f"{word} {number}" for number in range(count)]
 
 
+@trial("the same names over a broker in memory, in tests/apply/test_session_owners.py")
 def test_a_job_whose_name_looks_like_a_later_session_of_another_keeps_its_own(
     server: FlinkServer, mosquitto: MosquittoServer, friend: MqttFriend, tmp_path: Path
 ) -> None:
