@@ -15,8 +15,8 @@ from speck.core.runtime import Attempt, Handle, JobState
 from speck.errors import BinderError, Rejected, SpeckError
 from speck.testing.waiting import GONE, PATIENCE, attempt_of, eventually
 
-# s, in which each call of an engine in trouble ends: the binders of the benches wait half a second for an
-# answer, and 10 s for the process that starts a query.
+# s, in which each call of an engine in trouble ends: the binders of the benches wait a fifth of a second for
+# an answer, and 10 s for the process that starts a query.
 IN_TROUBLE = 20.0
 
 

@@ -17,7 +17,7 @@ from speck.testing.engine_bench import EngineBench
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 
 NO_SERVER = 1  # a port at which none listens
-PATIENCE, IMPATIENCE = 10.0, 0.3  # s, for an answer: of a server that works, and of one in trouble
+PATIENCE, IMPATIENCE = 10.0, 0.2  # s, for an answer: of a server that works, and of one in trouble
 DELAY = 0.05  # s, of each piece on a slow wire
 
 

@@ -68,7 +68,7 @@ class FlinkBench:
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
         with BrokenServer(trouble) as server:
             engine = self._binder(f"http://127.0.0.1:{server.port}")
-            engine.rest.quick = engine.rest.slow = 0.3
+            engine.rest.quick = engine.rest.slow = 0.2
             yield engine
 
     @contextmanager

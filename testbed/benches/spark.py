@@ -68,8 +68,8 @@ class SparkBench:
     def troubled_binder(self, trouble: Trouble) -> Iterator[EngineBinder]:
         with (
             BrokenServer(trouble) as server,
-            patch.object(grpc_client, "QUICK", 0.5),
-            patch.object(grpc_client, "SLOW", 0.5),
+            patch.object(grpc_client, "QUICK", 0.2),
+            patch.object(grpc_client, "SLOW", 0.2),
         ):
             engine = self._binder(f"sc://127.0.0.1:{server.port}")
             engine.build_timeout = 10.0

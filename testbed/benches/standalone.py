@@ -52,7 +52,7 @@ class StandaloneBench:
 
     @contextmanager
     def troubled_binder(self, trouble: Trouble) -> Iterator[StandaloneEngine]:
-        with BrokenServer(trouble) as server, patch.object(master, "ANSWER_TIMEOUT", 0.5):
+        with BrokenServer(trouble) as server, patch.object(master, "ANSWER_TIMEOUT", 0.2):
             yield self.at(server.port, rest_port=server.port, ui_port=server.port)
 
     @contextmanager

@@ -1,10 +1,12 @@
 """``speck`` with engines and brokers in memory: ``python -m testbed.servers.double_serve serve ...``.
 
 Submitting a job whose name begins with ``slow`` takes until the file ``go`` lies in the working directory.
+A server that ends waits for calls under way for ``CLOSING`` seconds, if the environment has that.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -32,6 +34,7 @@ def main() -> None:
     InMemoryEngine.submit = _submit_when_allowed  # type: ignore[assignment, method-assign]
     kinds = double_kinds(World())
     process.installed = lambda: kinds  # type: ignore[attr-defined]
+    process._CLOSING = float(os.environ.get("CLOSING", process._CLOSING))
     cli.main()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from binders.kafka.local import KAFKA_SERVER
@@ -40,6 +41,11 @@ class KafkaServer(RealServer):
     def ready(self) -> bool:
         """True if the broker answers."""
         return KAFKA_SERVER.ready(self.ports)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()  # an orderly end takes seconds
 
     def admin(self) -> Any:
         """A client of the administrator, to be closed."""

@@ -221,8 +221,8 @@ def test_a_stateless_query_is_updated_without_a_batch_for_the_second_time(
         sender = Sender(broker, "in/1", 100.0, "q{}".format)
         sent = Counter[str]()
         for number, suffix in enumerate(("", "!", "?")):
-            # A batch is due every 6 s: in between, the last one waits for its acknowledgement.
-            fields = f"upgrade: stateless, trigger: 6 seconds, arguments: {{suffix: '{suffix}'}}"
+            # A batch is due every 4 s: in between, the last one waits for its acknowledgement.
+            fields = f"upgrade: stateless, trigger: 4 seconds, arguments: {{suffix: '{suffix}'}}"
             assert apply(coordinator, text.replace("}", f", {fields}}}")).state == "succeeded"
             if number == 0:
                 sender.start()

@@ -57,15 +57,15 @@ def test_an_operation_at_work_is_finished_and_shown_to_its_end(
         assert data["state"] == "succeeded"
 
 
-@pytest.mark.slow("two servers, each a process; calls under way get 10 s")
+@pytest.mark.slow("two servers, each a process; calls under way get 2 s")
 def test_an_operation_that_does_not_end_is_interrupted_and_resumed(tmp_path: Path) -> None:
-    with served(tmp_path, "--shutdown", 0.5) as server:
+    with served(tmp_path, "--shutdown", 0.5, CLOSING="2") as server:
         process = server.process
         operation = apply(server, "one").json()["id"]
         process.terminate()
         begun = time.monotonic()
         assert process.wait(60) == 0
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < 12
         assert process.stderr is not None
         assert "operations still running after 0.5 s: 1 (resumed at the next start)" in process.stderr.read()
     with Store(tmp_path / "store") as store:
