@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +11,17 @@ from pathlib import Path
 import pytest
 
 from binders.common import class_archive
-from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command
+from binders.common.java import java
+from binders.spark.local.commands import ARCHIVE
 from speck.errors import LocalError
 from speck.testing.waiting import eventually
 from testbed.servers.spark import SparkServer
 
-SUBMIT = "org.apache.spark.deploy.SparkSubmit"
+# A program of the JDK that ends by itself: an archive of its classes is written within a second, and one of
+# Spark's, which the last test uses, in half a minute.
+CLASS = "sun.tools.jar.Main"
+
+needs_jdk = pytest.mark.skipif(shutil.which("javac") is None, reason="javac is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -23,44 +30,40 @@ def prefix_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pyt
         monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
 
 
-def submit(directory: Path) -> list[str]:
-    return [*java_command("64m", (), directory, ()), SUBMIT, "--version"]  # ends by itself
+def program() -> list[str]:
+    return [java("Spark"), "-m", f"jdk.jartool/{CLASS}", "--version"]
 
 
 def make(directory: Path) -> None:
     said = directory / "some.log"
-    programs = {"some": submit(directory)}
+    programs = {"some": program()}
 
     def has_spoken() -> None:
         eventually(said.read_bytes, bool)
 
-    class_archive.make(programs, connect_server_environment(), directory, has_spoken)
+    class_archive.make(programs, os.environ, directory, has_spoken)
 
 
+@needs_jdk
 @pytest.mark.engine
 def test_an_archive_is_made_and_used(tmp_path: Path) -> None:
     assert class_archive.options("some") == ()
-    environment = connect_server_environment()
     make(tmp_path)
-    java, *arguments = submit(tmp_path)
-    loaded = [java, *class_archive.options("some"), "-Xlog:class+load", *arguments]
-    said = subprocess.run(loaded, env=environment, capture_output=True, text=True, check=True, timeout=60)
-    ours = [line for line in said.stdout.splitlines() if f"{SUBMIT} " in line]
+    command, *arguments = program()
+    loaded = [command, *class_archive.options("some"), "-Xlog:class+load", *arguments]
+    said = subprocess.run(loaded, capture_output=True, text=True, check=True, timeout=60)
+    ours = [line for line in said.stdout.splitlines() if f"{CLASS} " in line]
     assert [line.endswith("source: shared objects file (top)") for line in ours] == [True]
 
 
+@needs_jdk
 @pytest.mark.engine
-def test_one_that_does_not_fit_is_left_aside_without_a_word(tmp_path: Path) -> None:
+def test_one_that_does_not_fit_is_left_aside_without_a_word() -> None:
     class_archive.archive_path("some").parent.mkdir(parents=True)
     class_archive.archive_path("some").write_text("no archive")
-    java, *arguments = submit(tmp_path)
-    said = subprocess.run(
-        [java, *class_archive.options("some"), *arguments],
-        env=connect_server_environment(),
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
+    command, *arguments = program()
+    loaded = [command, *class_archive.options("some"), *arguments]
+    said = subprocess.run(loaded, capture_output=True, check=True, timeout=60)
     assert b"archive" not in said.stdout + said.stderr
 
 

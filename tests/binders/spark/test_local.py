@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -26,8 +28,11 @@ from testbed import ROOT
 from testbed.servers.base import RealServer, accepts, free_port
 from testbed.servers.spark import SparkServer
 from tests.support.requirements import needs
+from tests.support.trials import trial
 
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 _UNIT = ROOT / "scripts" / "systemd" / "speck-spark.service"
+_PAGE = ROOT / "docs" / "raspberry-pi.md"
 _EXTENSIONS = "spark.sql.extensions.test.loadFromCp"
 
 
@@ -81,14 +86,26 @@ def test_the_unit_has_the_java_options_of_the_local_server() -> None:
     assert {*JVM_OPTIONS} >= _LOCAL_OPTIONS
 
 
+def archive_options() -> tuple[str, str]:
+    """Java's options that write an archive and use it, as the documentation has them."""
+    written, used = re.findall(
+        r"ARCHIVE=(\S+)=/var/lib/speck/spark\.jsa", _PAGE.read_text(encoding="utf-8")
+    )
+    return written, used
+
+
 class UnitServer(RealServer):
-    """The server of the unit, with the installed Spark, on a free port; ``archive`` is as in its file."""
+    """The server of the unit, with the installed Spark, on a free port; ``archive`` is as in its file.
+
+    ``conf`` are further settings of Spark.
+    """
 
     start_timeout = 600.0  # s; it also records the classes
 
-    def __init__(self, directory: Path, archive: str) -> None:
+    def __init__(self, directory: Path, archive: str, conf: Mapping[str, str] = NO_SETTINGS) -> None:
         super().__init__(directory)
         self.archive, self.port = archive, free_port()
+        self._conf = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", **conf}
 
     def commands(self) -> list[list[str]]:
         text = _UNIT.read_text(encoding="utf-8")
@@ -101,8 +118,8 @@ class UnitServer(RealServer):
         }
         assert replaced.keys() <= {*words}
         # Of two values of a setting, the last one counts.
-        loopback = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
-        return [[*(replaced.get(word, word) for word in words[:-1]), *loopback, words[-1]]]
+        further = [word for name, value in self._conf.items() for word in ("--conf", f"{name}={value}")]
+        return [[*(replaced.get(word, word) for word in words[:-1]), *further, words[-1]]]
 
     def variables(self) -> dict[str, str]:
         # Halves the processor time of a start; the options of the unit are on its command line.
@@ -116,11 +133,11 @@ class UnitServer(RealServer):
         return str(file) in Path(f"/proc/{self.pid}/maps").read_text(encoding="utf-8")
 
 
+@trial("test_an_extension_that_is_named_is_loaded_by_the_unit, and tests/binders/test_class_archive.py")
 @pytest.mark.engine
 @needs(CONNECTOR)
 def test_the_unit_writes_its_archive_and_starts_with_it(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "raspberry-pi.md").read_text(encoding="utf-8")
-    written, used = re.findall(r"ARCHIVE=(\S+)=/var/lib/speck/spark\.jsa", page)
+    written, used = archive_options()
     archive = tmp_path / "spark.jsa"
     with UnitServer(tmp_path / "first", f"{written}={archive}") as server:
         process = psutil.Process(server.pid)
@@ -164,8 +181,11 @@ def test_a_server_loads_no_extension_of_mllib(spark_server: SparkServer) -> None
 
 
 @pytest.mark.engine
-def test_an_extension_that_is_named_is_loaded(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "raspberry-pi.md").read_text(encoding="utf-8")
-    (named,) = re.findall(r"--conf (spark\.sql\.extensions)=([\w.]+)", page)
-    with SparkServer(tmp_path, conf=dict([named])) as server:
-        assert len(vectors(server.address)) == 1
+@needs(CONNECTOR)
+def test_an_extension_that_is_named_is_loaded_by_the_unit(tmp_path: Path) -> None:
+    """Which starts with the option that makes it write its archive as it ends."""
+    (named,) = re.findall(r"--conf (spark\.sql\.extensions)=([\w.]+)", _PAGE.read_text(encoding="utf-8"))
+    written, _ = archive_options()
+    with UnitServer(tmp_path, f"{written}={tmp_path / 'spark.jsa'}", dict([named])) as server:
+        assert len(vectors(f"sc://127.0.0.1:{server.port}")) == 1
+        server.kill()  # an archive takes half a minute
