@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The first halves the processor time of a start, at the cost of long runs, which tests do not have.
-_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def local_spark(heap: str = "600m", conf: Mapping[str, str] | None = None) -> It
         "spark.ui.enabled": "false",
         "spark.driver.memory": heap,
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": " ".join((*_JVM_OPTIONS, *class_archive.options(ARCHIVE))),
+        "spark.driver.extraJavaOptions": " ".join((*JVM_OPTIONS, *class_archive.options(ARCHIVE))),
         "spark.sql.shuffle.partitions": "1",
     }
     builder = SparkSession.builder.master("local[1]")

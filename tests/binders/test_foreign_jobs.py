@@ -17,6 +17,7 @@ from speck.core.inventory import Inventory, Site
 from speck.core.runtime import Found
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
+from testbed.benches.flink import FORWARD
 from testbed.benches.spark import JOBS, MqttFriend
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -54,13 +55,14 @@ jobs:
 """.encode()
 
 
-AS_ON_FLINK = trial("the same on Flink, and the marks of drivers without a cluster")
+AS_ON_FLINK = trial("[flink], and the marks of copies in the contract, of drivers and of Python programs")
 
 
 @pytest.fixture(
     name="place",
     params=[
-        "pyflink",
+        "flink",
+        pytest.param("pyflink", marks=AS_ON_FLINK),
         pytest.param("spark-connect", marks=AS_ON_FLINK),
         pytest.param("spark-standalone", marks=AS_ON_FLINK),
     ],
@@ -79,6 +81,9 @@ def place_fixture(
                 cluster: StandaloneServer = request.getfixturevalue("standalone_server")
                 site = one_site("A", cluster.address, mosquitto.address, **cluster.engine)
                 yield Place(site, "spark", JOBS / "simple.py", "upper")
+            case "flink":
+                shared: FlinkServer = request.getfixturevalue("flink_server")
+                yield Place(one_site("A", shared.address, mosquitto.address), "flink", *FORWARD)
             case _:
                 if not pyflink():
                     pytest.skip("no Python with PyFlink (make pyflink)")

@@ -451,9 +451,9 @@ def test_interrupt_leaves_the_operation_running(
     hold.release()
 
 
-@pytest.mark.slow("starts new interpreters")
-def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
-    data = tmp_path / "store"
+@pytest.mark.slow("starts a new interpreter")
+def test_serve_announces_itself_and_ends_on_a_signal(speck: Speck, tmp_path: Path) -> None:
+    data = tmp_path / "another"
     command = [sys.executable, "-m", "speck.cli", "serve", "--port", "0", "--data-dir", str(data)]
     environment = {key: value for key, value in os.environ.items() if key != "SPECK_TOKEN"}
     with subprocess.Popen(
@@ -467,26 +467,22 @@ def test_serve_announces_itself_and_ends_on_a_signal(tmp_path: Path) -> None:
             )
             assert server.stdout.readline() == f"  code   {tmp_path}\n"
             assert server.stdout.readline() == f"  store  {data}\n"
-            second = subprocess.run(
-                command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
-            )
-            assert second.returncode == 1
-            assert f"is held by process {server.pid}" in second.stderr
+            second = speck("serve", "--port", "0", "--data-dir", str(data))
+            assert second.code == 1
+            assert f"is held by process {server.pid}" in second.err
             server.terminate()
             assert server.wait(60) == 0
         finally:
             server.kill()
 
 
-@pytest.mark.slow("starts new interpreters")
-def test_listening_beyond_loopback_needs_a_token(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "speck.cli", "serve", "--host", "192.0.2.1", "--data-dir", "store"]
-    environment = {key: value for key, value in os.environ.items() if key != "SPECK_TOKEN"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment, timeout=60
-    )
-    assert done.returncode == 1
-    assert "set SPECK_TOKEN first" in done.stderr
+def test_listening_beyond_loopback_needs_a_token(
+    speck: Speck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPECK_TOKEN", raising=False)
+    said = speck("serve", "--host", "192.0.2.1", "--data-dir", str(tmp_path / "another"))
+    assert said.code == 1
+    assert "set SPECK_TOKEN first" in said.err
 
 
 def test_doctor_lists_findings_with_what_to_do_and_exits_1(speck: Speck, two: str, rest: RestServer) -> None:

@@ -15,14 +15,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from binders.common import class_archive
 from binders.common.java import java
-from binders.spark.local.commands import CONNECTOR
+from binders.spark.local.commands import ARCHIVE, CONNECTOR
 from speck.cli import cli
 from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
 from speck.testing.waiting import eventually
 from testbed.benches.spark import MqttFriend
 from testbed.servers.base import REFUSING_PORT
+from testbed.servers.local_spark import JVM_OPTIONS
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.terminal import command, environment, piped
@@ -100,8 +102,11 @@ def test_its_own_test_passes(started: Path) -> None:
         cwd=started,
         # PySpark sets variables in a process that opens a Connect session, as other tests may have done here.
         env={name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-        # A quick start, as in testbed.servers.spark.
-        | {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        # A quick start, as in testbed.servers.local_spark.
+        | {
+            "JAVA_TOOL_OPTIONS": " ".join((*JVM_OPTIONS, *class_archive.options(ARCHIVE))),
+            "PYSPARK_SUBMIT_ARGS": "--master local[1] --conf spark.ui.enabled=false pyspark-shell",
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -30,6 +30,7 @@ from speck.errors import Rejected
 from speck.schema.compositions import load_composition
 from speck.store import Store
 from speck.testing import attempt_of, await_state, eventually
+from speck.testing.engine_checks import assert_listed
 from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.contents import CONTENTS
@@ -153,6 +154,7 @@ def test_programs_and_jars_that_are_started_at_once(bench: FlinkBench, mosquitto
         handles = list(pool.map(lambda each: engines[each % 2].submit(jobs[each], attempts[each]), range(6)))
     names = {each.id: each.name for each in bench.rest.jobs().values() if not each.ended}
     assert names == {attempt.id: attempt.job_name for attempt in attempts}
+    assert_listed(engines[0], list(zip(jobs, attempts, handles, strict=True)))
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda handle: engines[0].stop(handle, keep_state=False), handles))
 
