@@ -29,6 +29,7 @@ from speck.placement.profile import (
 )
 from testbed.doubles.samples import BEGIN, PERIOD, flink_stream, odd_stream, series_of, spark_stream
 from tests.support.properties import property_test
+from tests.support.trials import trials_run
 
 
 def estimated(samples: list[JobSample], **options: Any) -> JobProfile:
@@ -314,10 +315,10 @@ def test_odd_metrics_do_no_harm(seed: int) -> None:
     check_harmless(seed)
 
 
-@pytest.mark.slow("10,000 streams of samples")
-def test_10_000_odd_streams_do_no_harm() -> None:
+@pytest.mark.slow("thousands of streams of samples")
+def test_thousands_of_odd_streams_do_no_harm() -> None:
     counted = Counter[Oddity]()
-    for seed in range(10_000):
+    for seed in range(10_000 if trials_run() else 2_000):
         counted += check_harmless(seed)
     assert set(counted) == set(Oddity)  # each kind occurred
 

@@ -602,11 +602,11 @@ def test_the_same_decisions_are_one_entry() -> None:
     assert (entry.repeated, entry.since, entry.at) == (10, NOW, NOW + 540)
 
 
-@pytest.mark.slow("thousands of decisions")
+@pytest.mark.slow("hundreds of decisions")
 def test_the_memory_stays_small() -> None:
     names = tuple(f"a-job-with-a-long-name-{number}" for number in range(6))
     memory = AdaptationState(revision=3)
-    for number in range(3000):
+    for number in range(10 * ENTRIES):
         step = replace(GOOD, jobs=names, refused=f"{number} " + "why " * 200, target=f"site-{number}")
         seen = replace(SEEN, candidates=(step,), rates=dict.fromkeys(names, 100.0 + number))
         ban = Ban(jobs=names, target=f"site-{number}", until=NOW + 100 * number, times=1, reason="x" * 200)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speck.coordinator.retained_plans import PLANS
+from speck.coordinator import retained_plans
 from testbed.servers.chromium import Page
 from testbed.servers.rest import RestServer
 from tests.support.dashboards import at_fixture, composition, confirm, deploy, paste  # noqa: F401
@@ -100,12 +100,15 @@ def test_waves_that_do_not_exist_are_named_and_a_plan_goes_with_its_waves(
     assert forms(rest) == {"one": None, "two": None}
 
 
-def test_a_plan_that_the_server_has_forgotten_keeps_its_waves(at: tuple[RestServer, Page]) -> None:
+def test_a_plan_that_the_server_has_forgotten_keeps_its_waves(
+    at: tuple[RestServer, Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retained_plans, "PLANS", 2)
     rest, page = at
     deploy(rest, FORMER)
     plan(page, "B")
     page.sees("2 update")
-    for _ in range(PLANS):
+    for _ in range(retained_plans.PLANS):
         rest.client.plan(FORMER.encode(), "demo")
     confirm(page, "Apply 2 changes")
     page.sees("succeeded")

@@ -25,6 +25,7 @@ from speck.server.wsgi import MAX_HEADER, THREADS, _Accepting
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.servers.rest import RestServer, rest_server, yaml_of
+from tests.support.properties import SHARE
 
 YAML = {"Content-Type": "application/yaml"}
 JSON = {"Content-Type": "application/json"}
@@ -489,7 +490,7 @@ def test_lists_are_read_while_compositions_come_and_go(rest: RestServer) -> None
     readers = [threading.Thread(target=read) for _ in range(4)]
     for reader in readers:
         reader.start()
-    for number in range(30):
+    for number in range(round(30 * SHARE)):
         path = f"/compositions?name=n{number % 3}&wait=60"
         assert ask(rest, "POST", path, data=yaml_of(f"a{number % 3} x y"), headers=YAML).ok
         assert ask(rest, "DELETE", f"/compositions/n{number % 3}?wait=60").ok

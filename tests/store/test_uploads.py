@@ -17,6 +17,7 @@ from speck.store.artifacts import Artifacts, hash_of
 from speck.store.jobfile import LARGEST, BadFile
 from speck.store.uploads import LIFETIME, Uploads
 from testbed.benches.jobs_by_hand import make_job
+from tests.support.properties import SHARE
 
 ONE, TWO = b"def work(messages): return messages\n", b"def work(messages): return None\n"
 
@@ -213,7 +214,7 @@ def test_a_file_that_goes_while_it_is_looked_at_counts_as_none(tmp_path: Path, u
     with ThreadPoolExecutor(1) as thread:
         other = thread.submit(come_and_go)
         try:
-            for number in range(400):
+            for number in range(round(400 * SHARE)):
                 assert uploads.received(sha256(ONE)) in [(0, False), (len(ONE), True)]
                 send(uploads, b"x = %d" % number)
         finally:
