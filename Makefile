@@ -88,6 +88,8 @@ check: system $(VENV)/dev
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.prose
 	@$(MAKE) docs
+	@# The tests of the built site, which make test does not build.
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/docs/test_docs.py -m slow
 	@$(MAKE) spectral
 	@$(BIN)/python -m scripts.audit
 	@echo "check: no faults found"

@@ -34,6 +34,7 @@ from testbed.benches.examples import make_jar
 from tests.docs.test_docs_commands import IN_THE_SAME_WORLD, README, TUTORIAL
 from tests.support.docs_blocks import PAGES, Block, blocks, inline_commands, steps, typed, words
 from tests.support.docs_commands import fault
+from tests.support.trials import skip_trial
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 SITES = (ROOT / "pipelines" / "sites.yaml").read_text(encoding="utf-8")
@@ -339,13 +340,14 @@ def test_every_command_and_path_is_in_its_reference(document: dict[str, Any]) ->
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The documentation as ``make docs`` builds it: by that command, if nothing has changed since, or here.
+    """The documentation as ``make docs`` builds it: by that command, if nothing has changed since.
 
-    What Sphinx warns of is an error.
+    Otherwise, in a trial, it is built here.  What Sphinx warns of is an error.
     """
     built = ROOT / "build" / "docs"
     if is_newer(built / "index.html", *(ROOT / name for name in ("docs", "speck", "binders"))):
         return built
+    skip_trial("the same in make check, which builds the site")
     place = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-E", "-q", "-W", "--keep-going", "-d", place / "doctrees"]
     done = subprocess.run(
