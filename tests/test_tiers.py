@@ -12,7 +12,12 @@ import pytest
 
 from speck.local import processes
 from testbed import ROOT
-from tests.support.tiers import QUICK, pytest_collection_modifyitems, pytest_ignore_collect
+from tests.support.tiers import (
+    FEW_AND_LONG,
+    QUICK,
+    pytest_collection_modifyitems,
+    pytest_ignore_collect,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,14 @@ def test_files_with_engines_come_first_and_the_longest_of_them_at_once() -> None
     items = [item(file, *marks) for file, tests in files.items() for marks in tests]
     pytest_collection_modifyitems(items)
     assert [str(each.path) for each in items] == ["d.py"] * 3 + ["c.py"] + ["a.py"] * 9 + ["b.py"]
+
+
+def test_files_of_few_long_tests_come_before_all() -> None:
+    engine, slow = pytest.mark.engine.mark, pytest.mark.slow("it takes long").mark
+    items = [item("d.py", engine), item("d.py", engine), item("test_openapi.py", slow), item("test_demo.py")]
+    pytest_collection_modifyitems(items)
+    assert [str(each.path) for each in items] == ["test_openapi.py", "d.py", "d.py", "test_demo.py"]
+    assert all(list(ROOT.glob(f"tests/*/{name}")) for name in FEW_AND_LONG)
 
 
 def test_a_slow_test_names_its_reason() -> None:

@@ -52,6 +52,14 @@ NEVER_AGAIN = "promises"
 _MARKS_OF_MODULE = re.compile(r"^pytestmark = (.+?)\n(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _OTHER_TIERS = re.compile(r"\bmark\.(?:engine|slow)\b")
 
+# Files whose one or two tests take most of a minute, or more.
+FEW_AND_LONG = frozenset(
+    (
+        *("test_demo.py", "test_not_reading.py", "test_openapi.py", "test_other_jobs.py"),
+        *("test_sites_check.py", "test_workers_engines.py"),
+    )
+)
+
 # The audit events by which a process starts another; the second argument is the command line.
 _STARTS = frozenset(("subprocess.Popen", "os.posix_spawn"))
 
@@ -88,14 +96,15 @@ def _check_reasons(items: Iterable[pytest.Item]) -> None:
 
 
 def _sort_files(items: list[pytest.Item]) -> None:
-    """Sort by file: most tests with engines or marked slow first, then most tests.
+    """Sort by file: those of few long tests, then most tests with engines or marked slow, then most tests.
 
     A worker takes whole files (``--dist loadfile``), so that a long one at the end would run alone.
     """
     marks = ("engine", "slow")
     long = Counter(item.path for item in items if any(map(item.get_closest_marker, marks)))
     every = Counter(item.path for item in items)
-    items.sort(key=lambda item: (-long[item.path], -every[item.path], item.path))
+    later = {path: path.name not in FEW_AND_LONG or not long[path] for path in every}
+    items.sort(key=lambda item: (later[item.path], -long[item.path], -every[item.path], item.path))
 
 
 def pytest_configure() -> None:
