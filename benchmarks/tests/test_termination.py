@@ -19,8 +19,11 @@ import pytest
 from benchmarks.__main__ import BENCHMARKS
 from testbed import ROOT
 from testbed.faults.rig import await_that
+from tests.support.trials import trial
 
 Program = subprocess.Popen[bytes]
+
+ANOTHER = trial("test_each_benchmark_is_run_so, and one with brokers, one with an engine")
 
 # A benchmark with a server, which says when it stops it, and takes a moment for that.
 _PROGRAM = """
@@ -148,9 +151,9 @@ def test_each_benchmark_is_run_so() -> None:
     ("options", "servers"),
     [
         ("rivals --only 'paho relay' --messages 100000", 2),
-        ("memory --engine flink", 3),
+        pytest.param("memory --engine flink", 3, marks=ANOTHER),
         ("start --engine flink-small --share 0", 1),
-        ("wire --engine flink --form compact", 3),
+        pytest.param("wire --engine flink --form compact", 3, marks=ANOTHER),
     ],
 )
 def test_it_leaves_no_server(options: str, servers: int, tmp_path: Path) -> None:

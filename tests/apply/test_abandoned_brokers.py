@@ -367,8 +367,8 @@ def test_what_is_silent_for_long_is_asked_less_often(
 
 # --- killed in between
 
-# Each call and each write has a moment before its work and one after it.  What a kill before it leaves is what
-# one after the work before it left: every second moment stands for all.
+# Each call and each write has a moment before its work and one after it.  A kill before it leaves what one
+# after the work before it left: every second moment stands for all.
 STEP = 2
 
 

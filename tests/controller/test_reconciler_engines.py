@@ -29,6 +29,7 @@ from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.password_broker import VARIABLE, PasswordBroker
 from testbed.servers.spark import SparkServer
+from tests.support.trials import trials_run
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
 
@@ -248,7 +249,7 @@ def test_sound_messages_outlive_killed_python_workers_and_a_poisonous_one_is_ski
         with looping(job, bench.inventory, tmp_path, JOBS) as services:
             send(1)
             await_all()
-            for _ in range(2):
+            for _ in range(2 if trials_run() else 1):
                 send(60)
                 for each in eventually(lambda: python_workers(spark_server), bool, PATIENCE):
                     with suppress(psutil.NoSuchProcess):

@@ -8,8 +8,10 @@ import pytest
 
 from testbed.faults.servers import SmallFlink
 from tests.support.requirements import needs
+from tests.support.trials import trial
 
 
+@trial("the clusters of two processes in other tests; the trials of test_kinds.py use it")
 @needs()
 @pytest.mark.engine
 def test_a_task_manager_of_two_is_replaced(tmp_path: Path) -> None:

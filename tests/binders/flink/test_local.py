@@ -42,6 +42,7 @@ from tests.support.requirements import needs
 from tests.support.trials import trial
 
 REGISTRY = Registry.of([FLINK, MQTT])
+AS_ONE_PROCESS = trial("[flink-small], test_process_group.py and tests/controller/test_workers_engines.py")
 _JAVA_OPTIONS = ("-X", "--add-", "-Djava.net.", "-Dpekko.")
 
 
@@ -56,7 +57,10 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
 @pytest.mark.parametrize(
     ("kind", "processes_of", "slots"),
-    [("flink", 3, 32), pytest.param("flink-small", 1, small.SLOTS, marks=needs(small.JAR))],
+    [
+        pytest.param("flink", 3, 32, marks=AS_ONE_PROCESS),
+        pytest.param("flink-small", 1, small.SLOTS, marks=needs(small.JAR)),
+    ],
 )
 def test_a_site_up_killed_and_down(
     kind: str, processes_of: int, slots: int, directory: Path, flink_jobs: Path

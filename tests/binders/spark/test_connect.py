@@ -493,6 +493,7 @@ def test_another_process_finds_it_and_leaves_it(site_bench: SparkBench, job_name
 # -- servers that fail
 
 
+@trial("the same through the loop of a coordinator, in tests/controller/test_reconciler_engines.py")
 def test_a_killed_server_and_counts_that_go_on(site_bench: SparkBench, job_name: str) -> None:
     server, engine, job = site_bench.server, site_bench.binder(), site_bench.job(job_name)
     first = engine.submit(job, attempt_of(job))

@@ -88,9 +88,7 @@ def test_the_unit_has_the_java_options_of_the_local_server() -> None:
 
 def archive_options() -> tuple[str, str]:
     """Java's options that write an archive and use it, as the documentation has them."""
-    written, used = re.findall(
-        r"ARCHIVE=(\S+)=/var/lib/speck/spark\.jsa", _PAGE.read_text(encoding="utf-8")
-    )
+    written, used = re.findall(r"ARCHIVE=(\S+)=/var/lib/speck/spark\.jsa", _PAGE.read_text(encoding="utf-8"))
     return written, used
 
 

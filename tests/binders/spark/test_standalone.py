@@ -73,12 +73,14 @@ def site_bench_fixture(
 
 
 # Each starts drivers of its own, at 6 s of processor time a driver.  Starting, stopping, finding and failing
-# are in the others, and the launched program is the one that Connect starts.
+# are in the others, and the launched program is the one that Connect starts.  A profile is read from the same
+# report of a driver as metrics are.
 CONTRACT_TRIALS = {
     "test_submit_at_the_same_time",
     "test_no_room",
     "test_jobs_do_not_see_each_other",
     "test_engine_plan",
+    "test_profile",
     "test_engine_that_is_slow",
     "test_start_from_state",
     "test_stop_twice",
