@@ -87,6 +87,7 @@ class _ChannelSchema(Schema):
     homes = _indices("sites whose broker may hold it", required=True, validate=validate.Length(min=1))
     size = _number("payload and topic of a message, bytes", _MORE)
     rate = _number("messages/s that are born here")
+    stamp = _number("stamp of a message that a job wrote, bytes; null: as of the problem", allow_none=True)
 
 
 class _LoadSchema(Schema):

@@ -38,18 +38,22 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert found == one
 
 
-def test_event_loops_are_kept_and_lines_without_them_are_read(tmp_path: Path) -> None:
+def test_event_loops_and_stamps_are_kept_and_lines_without_them_are_read(tmp_path: Path) -> None:
     problem = line()
     none = Load.none(len(problem.sites))
     problem = replace(problem, event_loop=0.002, background=replace(none, messages=[5.0, 7.0]))
+    problem = replace(problem, channels=[replace(problem.channels[0], stamp=19.0), *problem.channels[1:]])
     text = Record(
         origin="engines", problem=problem, placement=problem.placement((0, 1)), measured={"age": 1.0}
     ).line
     before = json.loads(text)
     del before["problem"]["event_loop"], before["problem"]["background"]["messages"]
+    for each in before["problem"]["channels"]:
+        del each["stamp"]
     now, former = read(written(tmp_path, text, json.dumps(before)))
     assert now.problem == problem
-    assert former.problem == replace(problem, event_loop=0.0, background=none)
+    plain = [replace(each, stamp=None) for each in problem.channels]
+    assert former.problem == replace(problem, event_loop=0.0, background=none, channels=plain)
 
 
 def test_a_line_is_of_its_schema_and_a_wrong_one_is_not() -> None:
