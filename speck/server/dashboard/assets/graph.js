@@ -220,10 +220,12 @@ const useZoom = (frame, canvas, plan, width, narrow, least, chosen) => {
   useEffect(() => {
     if (narrow || !width || !plan.width) return undefined;
     const height = heightFor(plan, width, least);
-    frame.current.style.height = `${height}px`;
+    // The elements themselves: panzoom tells of a change later, when the page may have left the graph.
+    const [held, drawn] = [frame.current, canvas.current];
+    held.style.height = `${height}px`;
     const fitting = whole(plan, width, height);
     const first = showing(plan, width, height, shown.current);
-    const made = Panzoom(canvas.current, {
+    const made = Panzoom(drawn, {
       canvas: true,
       minScale: Math.min(0.1, fitting.scale),
       maxScale: 3,
@@ -235,8 +237,8 @@ const useZoom = (frame, canvas, plan, width, narrow, least, chosen) => {
       startY: first.y,
     });
     const see = (scale) => {
-      frame.current.dataset.level = levelOf(scale);
-      frame.current.style.setProperty("--scale", scale.toFixed(3));
+      held.dataset.level = levelOf(scale);
+      held.style.setProperty("--scale", scale.toFixed(3));
       setLevel(levelOf(scale));
     };
     const tell = () => see(made.getScale());
@@ -248,9 +250,8 @@ const useZoom = (frame, canvas, plan, width, narrow, least, chosen) => {
       made.pan(fitting.x, fitting.y, { animate: true });
     };
     zoom.current = made;
-    canvas.current.addEventListener("panzoomchange", tell);
-    frame.current.addEventListener("wheel", turn, { passive: false });
-    const [held, drawn] = [frame.current, canvas.current];
+    drawn.addEventListener("panzoomchange", tell);
+    held.addEventListener("wheel", turn, { passive: false });
     see(first.scale);
     return () => {
       drawn.removeEventListener("panzoomchange", tell);
@@ -274,16 +275,17 @@ const useNarrow = (frame, canvas, plan, width, narrow) => {
     const scale = Math.min(1, width / plan.width);
     const height = Math.ceil(plan.height * scale) + 8;
     const isLong = height > LONG * window.innerHeight;
-    frame.current.style.height = `${isLong ? Math.round(window.innerHeight * 0.6) : height}px`;
-    frame.current.style.overflowY = isLong ? "auto" : "";
-    frame.current.dataset.level = narrowLevel(plan, width);
-    frame.current.style.setProperty("--scale", scale.toFixed(3));
-    canvas.current.style.transform = `scale(${scale})`;
-    canvas.current.style.transformOrigin = "0 0";
+    const [held, drawn] = [frame.current, canvas.current];
+    held.style.height = `${isLong ? Math.round(window.innerHeight * 0.6) : height}px`;
+    held.style.overflowY = isLong ? "auto" : "";
+    held.dataset.level = narrowLevel(plan, width);
+    held.style.setProperty("--scale", scale.toFixed(3));
+    drawn.style.transform = `scale(${scale})`;
+    drawn.style.transformOrigin = "0 0";
     return () => {
-      canvas.current.style.transform = "";
-      canvas.current.style.transformOrigin = "";
-      frame.current.style.overflowY = "";
+      drawn.style.transform = "";
+      drawn.style.transformOrigin = "";
+      held.style.overflowY = "";
     };
   }, [plan, width, narrow]);
 };
