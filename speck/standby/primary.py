@@ -278,7 +278,7 @@ class Primary:
             # it could take over.
             if self._in_sync and position not in former and former == self._positions(database):
                 self._note_apart("its store is at another position")
-                with suppress(NoAnswer, Refused):  # else it is told with the next renewal
+                with suppress(NoAnswer, Refused):  # the next renewal reports it otherwise
                     self.renew_at_witness()
             if not self._in_sync:
                 self._bring_in_step(database, position)

@@ -1,8 +1,8 @@
 """The files of a primary at its standby: sent before a write names them, deleted once they are gone here.
 
 A file is sent *before* it gets its name here, by the thread that makes it, while others write.  So the write
-that follows finds that the standby has it, and has nothing to wait for.  It compares all the same: whatever
-came here in another way is sent with the write, which is not confirmed before.
+that follows finds that the standby has it, and does not wait.  The files are compared at each write even so:
+one that came here in another way is sent with the write, which is confirmed after that.
 
 What is gone here is deleted there, unless it is about to come again.  A deletion may be carried out late,
 when its sender has given up: each request has a number, and the standby refuses a deletion after a later
@@ -101,7 +101,7 @@ class Shipping:
             self._gone.forget()  # it may have been sent, and not have come here
 
     def send(self, wire: Handler, name: str, opened: Callable[[], IO[bytes]], sha256: str) -> bool:
-        """Send a file, unless the standby has it; false if its content has another hash than ``sha256``.
+        """Send a file if the standby lacks it; return false if the hash of its content is not ``sha256``.
 
         Raises ``NoAnswer``, ``Refused``, and what ``opened`` and reading raise.
         """

@@ -36,7 +36,7 @@ SOURCES = ROOT / "testbed" / "programs" / "flink"
 # another port: at the same port the JobManager may reuse the broken connection ("read-only association").
 _PATIENT = {"pekko.startup-timeout": "2 min", "taskmanager.rpc.port": "0"}
 
-# A TaskManager that was killed is missed after two heartbeats in place of some 20 s; its jobs start again.
+# A TaskManager that was killed is missed after two heartbeats, not after 20 s, and its jobs start again.
 QUICK_HEARTBEATS = {"heartbeat.interval": "2 s"}
 
 SMALL = bool(os.environ.get("SPECK_SMALL_FLINK"))

@@ -20,7 +20,7 @@ def test_the_lease_is_renewed_at_the_standby_while_that_is_copied(tmp_path: Path
         if operation == "before records" and not done.is_set():
             before, until = pair.to_standby.sent.count("renew"), time.monotonic() + 10
             while (found := pair.to_standby.sent.count("renew") - before) < 3 and time.monotonic() < until:
-                time.sleep(0.01)
+                time.sleep(0.01)  # the copy stands still here, while the other loop renews
             renewals.append(found)
             done.set()
 

@@ -28,7 +28,7 @@ _QUICK_START = ("-XX:TieredStopAtLevel=1",)
 
 _SLOTS_OF_WORKER = 8  # so that several jobs fit on a machine without settings
 
-# A worker that was killed is missed after two heartbeats in place of some 20 s, and its jobs start elsewhere.
+# A worker that was killed is missed after two heartbeats, not after 20 s, and its jobs start elsewhere.
 _QUICK_HEARTBEATS = {"heartbeat.interval": "2 s", "heartbeat.timeout": "30 s"}
 
 PYTHON_VARIABLE = "SPECK_FLINK_PYTHON"

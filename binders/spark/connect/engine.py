@@ -184,7 +184,7 @@ class ConnectEngine(EngineBinder):
         """Wait for the end of the current batch (``stop_grace`` seconds), stop the query, end its session.
 
         The state is the query's checkpoint, which Spark makes when a query starts.  Raises
-        :class:`~speck.errors.StateLost` if it is not there; then the query goes on.
+        :class:`~speck.errors.StateLost` if it is not there; the query is not stopped in that case.
         """
         if keep_state:
             self._check_checkpoint(handle)

@@ -179,8 +179,8 @@ class StandaloneEngine(EngineBinder):
         Without a state to keep, the driver is killed at once.  The state is the checkpoint; ``None`` for a
         query that was never started.  Raises :class:`~speck.errors.StateLost` for a checkpoint that is not
         there, if this machine sees the cluster's files (elsewhere the driver that is to start from it looks);
-        then the query goes on.  It also raises :class:`~speck.errors.OutcomeUnknown` for a driver that may
-        be the attempt's and is not identified.
+        the query is not stopped in that case.  Raises :class:`~speck.errors.OutcomeUnknown` for a driver that
+        may be the attempt's and is not identified.
         """
         attempt = handle.engine_id
         chosen = self._drivers.find(attempt, strict=True)

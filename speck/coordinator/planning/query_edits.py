@@ -88,7 +88,7 @@ def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None)
 
 
 def _frame_ends(sends: Sends) -> tuple[int, int, int]:
-    """What decides after which message a frame ends; the cut does not."""
+    """The settings that decide after which message a frame ends; the cut is not one of them."""
     return sends.step_ms, sends.rows, sends.frame
 
 

@@ -115,7 +115,7 @@ final class OfferingSink extends KafkaSink {
         return awaitAnswers(new Absence()) ? List.of() : withdraw();
     }
 
-    /** Returns what the broker has not acknowledged; it may have some of it all the same, and gets that twice. */
+    /** Returns the messages that are not acknowledged; the broker may have stored some of them, and gets these twice. */
     private List<UnsentMessage> withdraw() throws InterruptedException {
         withdrawing = true;
         try {
@@ -141,7 +141,7 @@ final class OfferingSink extends KafkaSink {
         withdrawing = true; // drops them
         try {
             Producers.discardOwn(shared());
-        } catch (KafkaException e) { // it closes all the same; an interruption is set again
+        } catch (KafkaException e) { // the producer is closed even so, and the thread's interruption is set again
             LOG.debug("{}: {}", settings.login(), e.getMessage());
         }
     }

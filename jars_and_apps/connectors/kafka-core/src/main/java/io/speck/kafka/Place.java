@@ -42,7 +42,7 @@ final class Place {
     }
 
     private final Map<Integer, Position> positions;
-    /** How often the topic was made anew before it got these partitions. */
+    /** The number of times that the topic was made anew before it got these partitions. */
     private long timesMadeAnew;
 
     private Place(Map<Integer, Position> positions) {

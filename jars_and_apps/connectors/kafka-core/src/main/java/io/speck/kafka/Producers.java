@@ -113,7 +113,7 @@ final class Producers {
     /**
      * Closes the producer of one writer alone: each of its messages is acknowledged, or has failed, then.
      *
-     * @throws org.apache.kafka.common.errors.InterruptException if the thread is interrupted; it is closed all the same
+     * @throws org.apache.kafka.common.errors.InterruptException if the thread is interrupted; the producer is closed even so
      */
     static void discardOwn(Shared own) {
         own.producer.close(Duration.ZERO);

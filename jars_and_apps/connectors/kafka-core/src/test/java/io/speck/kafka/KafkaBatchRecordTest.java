@@ -60,7 +60,7 @@ class KafkaBatchRecordTest {
         assertEquals(List.of(new Run(0, 3, 1, 1, 0), new Run(0, 3, 2, 1, Run.BY_PLACE)), found.runs());
     }
 
-    /** Whether its messages were named by their places was told by the number of partitions alone. */
+    /** In such a record, messages are named by their places if the topic has several partitions. */
     @ParameterizedTest
     @ValueSource(ints = {1, 2})
     void theMessagesOfARecordWithoutThatFlagHaveTheNamesOfTheirPartitions(int partitions) throws IOException {

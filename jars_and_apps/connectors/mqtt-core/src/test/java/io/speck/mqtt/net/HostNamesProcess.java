@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 public final class HostNamesProcess {
     /** The line that is printed if the broker's answers come while names are looked up. */
     public static final String ANSWERS = "answers";
-    /** What is printed for a name that is not found in time. */
+    /** The line that is printed for a name that is not found in time. */
     public static final String IN_TIME = "did not answer within 1000 ms";
 
     private static final int NAMES = 4;

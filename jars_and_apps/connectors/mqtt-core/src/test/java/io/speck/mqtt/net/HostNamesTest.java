@@ -24,7 +24,7 @@ class HostNamesTest {
     /** A site that is cut off: its jobs write to its own broker, and try to reach others by name. */
     @Test
     void aNameServerThatDoesNotAnswerHoldsUpNoOtherConnection() throws Exception {
-        Path hosts = folder.resolve("hosts"); // Java reads it in place of a name server: a pipe that nobody writes to
+        Path hosts = folder.resolve("hosts"); // read instead of a name server; a pipe without a writer
         assertEquals(0, new ProcessBuilder("mkfifo", hosts.toString()).start().waitFor());
         try (Mosquitto broker = Mosquitto.start(folder)) {
             Process process = new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
