@@ -103,7 +103,9 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
     }.items()
 }
 # Parts that say how sqlglot would write the tree in a dialect; they change nothing that is read here.
-_IGNORED = frozenset(("typed", "safe", "is_left", "ansi", "_type", "coalesce", "big_int", "nested"))
+_IGNORED = frozenset(
+    ("typed", "safe", "is_left", "ansi", "_type", "coalesce", "big_int", "nested", "fraction_in_string")
+)
 
 _ELEMENTS = "a Python or Java job before this one can write a message for each element, tied by a typed topic"
 _UNNEST = f"UNNEST is not offered, since no column is an array: {_ELEMENTS}"
