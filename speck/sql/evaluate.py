@@ -55,7 +55,7 @@ def evaluate(program: Program, messages: Messages, *, end: bool = True) -> Outco
         outcome.rows += (row for row, _ in _rows(program, messages, outcome) if row is not None)
         outcome.messages += map(encoder(program.format, program.output), outcome.rows)
     else:
-        timed = _timed(program, messages, outcome)
+        timed = _timed(program, program.windows, messages, outcome)
         groups = groups_of(program.windows, totals=program.is_part)
         closed = [row for _, rows in _closed(groups, timed, outcome, end) for row in rows]
         outcome.rows += _selected(program, closed)
@@ -86,17 +86,20 @@ def _selector(program: Program) -> Callable[[Row], Row | None]:
     return lambda row: [each(row) for each in columns] if where(row) is True else None
 
 
-def _timed(program: Program, messages: Messages, outcome: Outcome) -> Iterator[_Timed]:
+def _timed(program: Program, windows: Windows, messages: Messages, outcome: Outcome) -> Iterator[_Timed]:
+    """The rows before windows, and the watermarks behind them, in steps of the slide as on the engines."""
     if program.takes is not None:
-        yield from _taken(program, program.takes, messages, outcome)
+        yield from _taken(program, program.takes, windows, messages, outcome)
         return
     time, lag = compiled(program.columns[0]), program.input.watermark_ms or 0
     for row, read in _rows(program, messages, outcome):
-        yield row, time(read) - lag
+        yield row, (time(read) - lag) // windows.slide_ms * windows.slide_ms
 
 
-def _taken(program: Program, takes: Takes, messages: Messages, outcome: Outcome) -> Iterator[_Timed]:
-    tracker = Tracker(takes)
+def _taken(
+    program: Program, takes: Takes, windows: Windows, messages: Messages, outcome: Outcome
+) -> Iterator[_Timed]:
+    tracker = Tracker(takes, windows.slide_ms)
     for frame in _decoded(reader(program), messages, outcome):
         yield from ((row, None) for row in frame.rows)
         yield None, tracker.advance(frame.input, frame.progress)
@@ -106,7 +109,8 @@ def _joined(program: Program, join: Join, messages: Messages, outcome: Outcome, 
     """The results of a join, of a program that takes frames."""
     if program.takes is None:
         raise ValueError("the query has a join (expected its rest, over frames)")
-    tracker, pairs, seen = Tracker(program.takes), pairs_of(join), set[tuple[Value, ...]]()
+    tracker, pairs = Tracker(program.takes, join.windows.slide_ms), pairs_of(join)
+    seen = set[tuple[Value, ...]]()
 
     def results(found: Iterator[Row]) -> Iterator[Row]:
         for row in _selected(program, found):

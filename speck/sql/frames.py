@@ -298,17 +298,20 @@ def totals_of(windows: Windows, row: Row) -> Row:
 class Tracker:
     """The watermark of the rest of a query: the least progress of all inputs, once each has sent its own.
 
-    Another input, which an edit has left out, holds nothing back.
+    It moves in steps of ``step_ms``.  Another input, which an edit has left out, holds nothing back.
     """
 
     takes: Takes
+    step_ms: int
     _reached: dict[str, int] = field(default_factory=dict)
 
     def advance(self, input: str, progress: int) -> int | None:
         """The watermark after a frame."""
         if input in self.takes.inputs:
             self._reached[input] = max(progress, self._reached.get(input, 0))
-        return min(self._reached.values()) if len(self._reached) == len(self.takes.inputs) else None
+        if len(self._reached) < len(self.takes.inputs):
+            return None
+        return min(self._reached.values()) // self.step_ms * self.step_ms
 
 
 @dataclass

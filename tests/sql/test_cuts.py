@@ -262,6 +262,18 @@ def test_the_slides_of_sessions_are_bounded() -> None:
     assert list(steps.values()) == [500, 1000, 2000, 10_000]
 
 
+def test_a_row_is_late_for_a_session_by_the_one_that_it_would_have_alone() -> None:
+    """Also if it fits one that is open.  The watermark moves in steps of a second, as on the engines."""
+    early = [row(0), row(9000), row(18_000), row(21_900, k="y")]  # the watermark is at 20 s
+    found = [*early, row(10_500), row(10_000), row(9900)]
+    program = bind(SESSIONS, {"rows": CONTRACT}).program
+    whole = evaluate(program, found)
+    assert whole.late == 2 and [each[2] for each in whole.rows] == [4, 1]
+    frames = [("q/rows-a", each.encode()) for each in evaluate(input_of(program, "columns"), found).messages]
+    in_parts = evaluate(rest_of(program, ["rows-a"]), frames)
+    assert in_parts.late == 2 and in_parts.messages == whole.messages
+
+
 def test_frames_of_one_row_are_read_beside_those_of_several() -> None:
     """Those of a version of before, and its input jobs."""
     ends: list[tuple[str, list[object]]] = [(name, [1, 0, START + 4000]) for name in INPUTS]
@@ -397,6 +409,10 @@ def test_a_late_row_is_not_joined_with_those_that_are_kept() -> None:
     in_time = [left(9000, 9000), right(9000, 9000)]
     assert joined(*in_time, right(8999, 9000)) == joined(*in_time)
     assert len(joined(*in_time, right(9000, 9000))) == 2
+    # The watermark moves in steps of a quarter of a second.
+    between = [left(9200, 9200), right(9200, 9200)]
+    assert joined(*between, right(8999, 9200)) == joined(*between)
+    assert len(joined(*between, right(9000, 9200))) == 2
 
 
 def test_frames_of_a_third_table_are_none_of_the_query() -> None:

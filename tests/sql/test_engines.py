@@ -343,3 +343,43 @@ def test_an_edit_writes_no_window_again_for_a_late_row(bench: Bench) -> None:
         bench.friend.send(topic, [call(2), call(31), call(4_000_000)])
     assert received("parts", 3) == [first, second, "1700000060000,0,1"]
     assert received("spark", 2) == received("flink", 2) == [first, second]
+
+
+LATE_SESSIONS = """
+name: sql-late-sessions
+topics:
+  late/visit/+:
+    as: visits
+    schema: {{time: timestamp(ms) not null, who: string not null}}
+    event_time: time
+    watermark: 1 s
+jobs:
+- {{job_name: sessions-spark, site: S, format: csv, sink_topic: late/out/spark, sql: "{text}"}}
+- {{job_name: sessions-flink, site: F, format: csv, sink_topic: late/out/flink, sql: "{text}"}}
+"""
+
+
+def test_a_late_row_is_not_added_to_a_session_that_is_open(bench: Bench) -> None:
+    """The one that it would have alone is over; another row, whose own is not, is added."""
+    text = (
+        "SELECT who, COUNT(*) AS n FROM SESSION(visits, time, INTERVAL '10' SECOND) "
+        "GROUP BY window_start, window_end, who"
+    )
+
+    def visit(millis: int, who: str) -> str:
+        return json.dumps({"time": 1_700_000_000_000 + millis, "who": who})
+
+    bench.apply(LATE_SESSIONS.format(text=text))
+    begin = [visit(0, "a"), visit(9000, "a"), visit(10_000, "b"), visit(18_000, "a"), visit(21_900, "c")]
+    bench.friend.send("late/visit/x", begin)  # the watermark is at 20 s, and closes the session of b
+    late = [visit(5000, "a"), visit(10_500, "a")]
+    expected = [["b,1"], ["a,4", "b,1", "c,1"]]
+    for found, sent in zip(expected, ([], [*late, visit(4_000_000, "d")]), strict=True):
+        bench.friend.send("late/visit/x", sent)
+        for engine in ("spark", "flink"):
+            got = eventually(
+                lambda topic=f"late/out/{engine}": sorted(bench.received(topic)),
+                lambda rows, found=found: len(rows) >= len(found),
+                PATIENCE,
+            )
+            assert got == found, engine
