@@ -166,7 +166,12 @@ _MIRRORED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 
 def form_of(program: Program) -> str:
     """An identifier of the frames of a query: another one if the rest could not read those that wait."""
-    forms = [_form(each) for each in program.join.sides] if program.join is not None else _form(program)
+    if program.join is not None:
+        forms: list[object] = [_form(each) for each in program.join.sides]
+    else:
+        # The totals of a slide are those of no window that begins or ends within it.
+        windows = _windows(program)
+        forms = [*_form(program), _slide(windows), windows.session]
     return hashlib.sha256(json.dumps(forms).encode()).hexdigest()[:_FORM_DIGITS]
 
 

@@ -367,6 +367,12 @@ def test_the_form_depends_on_what_frames_have() -> None:
     assert form(COUNT) != form(COUNT.replace("b > 0", "b > 0 AND s IS NULL"))
     assert form(COUNT) != form(COUNT.replace("MIN(a)", "MIN(d)"))
     assert form(COUNT) != form(COUNT.replace("MIN(a)", "MIN(a + 1)"))
+    # Of another slide are the totals that wait, if the new form begins without its state.
+    assert form(COUNT) != form(COUNT.replace("'2'", "'1'"))
+    assert form(COUNT) == form(COUNT.replace("'4'", "'8'"))
+    assert form(SESSIONS) != form(SESSIONS.replace("'10'", "'5'"))
+    tumble = SESSIONS.replace("SESSION(rows, t, INTERVAL '10'", "TUMBLE(rows, t, INTERVAL '2'")
+    assert form(SESSIONS) != form(tumble)
 
 
 # --- joins by time, whose rows come at once
