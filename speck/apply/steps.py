@@ -14,12 +14,13 @@ from speck.apply.context import OperationContext
 from speck.apply.draining import SourceSwitch
 from speck.apply.foreign import ForeignJobs
 from speck.apply.job_events import Confirmed, FormRestored, SessionEnsured
+from speck.apply.recuts import refuse_repetition
 from speck.apply.sessions import Sessions
 from speck.apply.startup_probe import StartupProbe, startup_fault
 from speck.apply.state_transfer import StateTransfer
 from speck.apply.writers import Writers
 from speck.binder.retry import TRIES, with_retries
-from speck.core.job import Job
+from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import ActionState, AttemptPhase
 from speck.core.plan import Action, Keep, Move, Start, Stop, Update
 from speck.core.runtime import JobState, State
@@ -151,6 +152,7 @@ class Steps:
         self.attempts.stop_all(job.job_name, keep_state=keep_state, required=stateful)
         self.source_switch.check(action)
         try:
+            self._refuse_repetition(job)
             self.attempts.launch(job, self.context.operation.revision)
         except OutcomeUnknown:
             raise
@@ -189,6 +191,7 @@ class Steps:
         self._former[name] = former = self.attempts.stop_all(name, keep_state=True, required=stateful)
         try:
             self.source_switch.check(action)
+            self._refuse_repetition(action.job)
             self.attempts.launch(action.job, self.context.operation.revision)
         except OutcomeUnknown:
             raise  # it may run: a second copy would double it
@@ -196,6 +199,12 @@ class Steps:
             if former is None:
                 raise
             self._roll_back(self.context.jobs_of(former)[name], former, error)
+
+    def _refuse_repetition(self, job: Job) -> None:
+        """Raise an error if the form that was stopped for this one has left a state that does not fit it."""
+        record, before = self.context.record(job.job_name), self._former_form(job)
+        if before is not None and record.form == form_fingerprint(before[0]):
+            refuse_repetition(before[0], job, record.state)
 
     def _stop(self, action: Stop) -> None:
         name = action.job.job_name

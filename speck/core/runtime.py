@@ -27,6 +27,12 @@ class State:
         """The state, with the engine that left it there."""
         return State(self.kind, self.location, address)
 
+    @property
+    def periodic(self) -> bool:
+        """True for a periodic checkpoint of a Flink job, since which it may have written messages."""
+        folder = self.location.removesuffix("/_metadata").rpartition("/")[2]
+        return self.kind == "flink-savepoint" and folder.startswith("chk-")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:

@@ -76,6 +76,20 @@ def leaves_slides(before: Program, after: Program) -> bool:
     return before.sends is not None and before.windows is not None and after.windows is None
 
 
+def merges_otherwise(before: Program, after: Program) -> bool:
+    """True if an input job begins or ends to merge rows: it sends totals, or did, instead of rows."""
+    parts = before.sends is not None and after.sends is not None
+    return parts and (before.windows is None) != (after.windows is None)
+
+
+def frames_end_elsewhere(before: Program, after: Program) -> bool:
+    """True if other settings decide after which message a frame ends; the cut is not one of them."""
+    if before.sends is None or after.sends is None:
+        return False
+    ends = [(each.step_ms, each.rows, each.frame) for each in (before.sends, after.sends)]
+    return ends[0] != ends[1]
+
+
 def mixes(before: Program, after: Program) -> bool:
     """True if open windows would have rows of two conditions or two inputs after an edit."""
     if before.join is not None and after.join is not None:

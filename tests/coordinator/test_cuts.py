@@ -18,7 +18,7 @@ from speck.core.adaptation import Cuts, Entry, Trigger
 from speck.core.change import Apply, Recut, Request
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job
-from speck.core.runtime import JobState
+from speck.core.runtime import Handle, JobState, State
 from speck.core.settings import Settings
 from speck.errors import InvalidInput
 from speck.placement.profile import Inputs, JobProfile
@@ -29,6 +29,7 @@ from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.placement import NOW, engine_at, inventory, kinds, measured
+from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.world import World
 
 TEXT = """name: q
@@ -287,6 +288,39 @@ def test_an_input_job_that_does_not_run_does_not_begin_or_end_to_merge_rows(
     bench.world.crash("q5.bids-a", state=JobState.FAILED)
     bench.apply(texts[before])
     bench.apply(texts[after])
+
+
+@pytest.mark.parametrize(("before", "after"), [("filter", "partials"), ("partials", "filter")])
+def test_an_input_job_that_ends_before_it_is_stopped_continues_in_its_former_form(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    """From its last checkpoint; in the new form, the rest would count the rows since then twice."""
+    texts = {cut: TEXT.replace("cut: auto", f"cut: {cut}") for cut in (before, after)}
+    bench.apply(texts[before])
+    stop = InMemoryEngine.stop
+
+    left = ["savepoint-4", "chk-3"]
+
+    def stop_late(engine: InMemoryEngine, handle: Handle, keep_state: bool) -> State | None:
+        state = stop(engine, handle, keep_state)
+        if state is None or handle.details["job"] != "q5.bids-a":
+            return state
+        found = replace(state, location=f"{state.location}/{left.pop()}")
+        bench.world.states.add(found.location)
+        return found
+
+    assert bench.services is not None
+    monkeypatch.setattr(InMemoryEngine, "stop", stop_late)
+    operation, _ = user.apply(bench.services.coordinator, bench.load(texts[after]))
+    assert operation.wait(30) and operation.state != "succeeded"
+    error = str(operation.to_dict())
+    assert "in its new form, rows since then would be counted twice" in error
+    assert "the previous version was restored and runs" in error
+    running = {each.job.job_name: cut_of(each.job) for name in INPUTS for each in bench.world.running(name)}
+    assert running == {"q5.bids-a": before, "q5.bids-b": after}
+    bench.apply(texts[after])
+    assert running_cuts(bench) == dict.fromkeys(INPUTS, after)
+    assert not bench.world.violations
 
 
 JOINED = TEXT.replace(

@@ -12,8 +12,14 @@ from speck.core.plan import Deployed
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
 from speck.sql.contracts import reader_faults
-from speck.sql.program import Program, Sends
-from speck.sql.signature import leaves_slides, mixes, state_faults
+from speck.sql.program import Program
+from speck.sql.signature import (
+    frames_end_elsewhere,
+    leaves_slides,
+    merges_otherwise,
+    mixes,
+    state_faults,
+)
 
 _WRITER, _READER = "writer ", "reader "
 _MIXED = "windows that are open at the change have rows of both conditions"
@@ -72,29 +78,19 @@ def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None)
     state = JobState.UNKNOWN if status is None else status.state
     if state is JobState.RUNNING:
         return
-    if _merges(before) != _merges(after):
+    if merges_otherwise(before, after):
         cuts = f"from {before.sends.cut!r} to {after.sends.cut!r}"
         right = f"expected 'cut: {before.sends.cut}' until it runs"
         yield (
             f"the cut changes {cuts} while the job is {state.value}: "
             f"rows since its last checkpoint would be counted twice ({right})"
         )
-    elif job.upgrade == "stateful" and _frame_ends(before.sends) != _frame_ends(after.sends):
+    elif job.upgrade == "stateful" and frames_end_elsewhere(before, after):
         right = "expected the change once it runs, or 'upgrade: stateless'"
         yield (
             f"the frames of the query get other bounds while the job is {state.value}: "
             f"rows since its last checkpoint would be counted twice ({right})"
         )
-
-
-def _frame_ends(sends: Sends) -> tuple[int, int, int]:
-    """The settings that decide after which message a frame ends; the cut is not one of them."""
-    return sends.step_ms, sends.rows, sends.frame
-
-
-def _merges(program: Program) -> bool:
-    """True for the program of an input job that sends totals instead of rows."""
-    return program.windows is not None
 
 
 def _former(job: Job, deployed: Deployed | None) -> Program | None:
