@@ -87,11 +87,13 @@ def _window(windows: dict[str, Any]) -> Any:
 
 
 def _ends() -> list[Any]:
-    """Start and end of a window in whole ms, rounded up."""
-    return [
-        F.expr(f"(unix_micros({_BOUNDS}.{end}) + 999) DIV 1000").alias(name)
-        for end, name in zip(("start", "end"), _WINDOW, strict=True)
-    ]
+    """Start and end of a window in whole ms.
+
+    The end of a session is rounded up.  A start has no part of a ms, and may be before 1970, where DIV would
+    round a sum up, too.
+    """
+    micros = f"unix_micros({_BOUNDS}.start)", f"(unix_micros({_BOUNDS}.end) + 999)"
+    return [F.expr(f"{each} DIV 1000").alias(name) for each, name in zip(micros, _WINDOW, strict=True)]
 
 
 def _decoded(messages: Any, program: str, *others: Any) -> Any:

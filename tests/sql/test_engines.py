@@ -66,8 +66,10 @@ def composition(bench: Bench) -> str:
 
 
 def lines() -> list[str]:
+    """Rows next to 1970, of whose windows some begin before it, and others."""
+    early = [f"B,{500 * each},{each % 2},{each},," for each in range(4)]
     notes = ["", "abc", "a\u00e4\U0001f600", '"x, ""y"""', "b"]
-    return [
+    return early + [
         f"B,{1_700_000_000_000 + 250 * each},{each % 4},{each * 7 % 11 if each % 5 else ''},"
         f"{each / 7 if each % 3 else ''},{notes[each % 5]}"
         for each in range(60)
