@@ -88,7 +88,9 @@ class Expressions:
             return self._same(_SAME[name], node)
         if name in ("And", "Or"):
             return self._joined(node)
-        return self._others[name](self, node)
+        if (form := self._others.get(name)) is None:
+            raise Faulty(_MISPLACED.get(name, "this does not fit in an expression"), node)
+        return form(self, node)
 
     def _key(self, node: exp.Expression) -> Bound | None:
         """The key of the aggregation that an expression is, if it is one."""
@@ -394,6 +396,8 @@ class Expressions:
             call, condition = node.this, self.inner._condition(node.expression.this)
         if (kind := _MERGES.get(type(call).__name__)) is None:
             raise Faulty("FILTER is for COUNT, SUM, MIN, MAX and AVG", node)
+        if call.this is None:
+            raise Faulty("COUNT has no argument (expected COUNT(*), or a column)", call)
         if isinstance(call.this, exp.Star):
             if kind != "count":
                 raise Faulty(f"{kind.upper()}(*) is not there (expected COUNT(*), or a column)", node)
@@ -429,6 +433,10 @@ Expressions._others = {
     "TimestampTrunc": Expressions._trunc,
 }
 
+_MISPLACED = {
+    "Star": "* does not fit here (expected an expression)",
+    "Subquery": "subqueries are offered in FROM only (expected a second job, whose topic this one reads)",
+}
 _HINTS = {
     "+": "; a timestamp takes INTERVAL 'n' SECOND",
     "-": "; a timestamp takes INTERVAL 'n' SECOND, and EPOCH_MS(a) - EPOCH_MS(b) is the time between two",
