@@ -11,7 +11,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from speck.sql import times
@@ -25,6 +25,7 @@ _WHOLE = re.compile(r" *([+-]?\d{1,30}) *\Z", re.ASCII)
 _NUMBER = re.compile(r" *([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?) *\Z", re.ASCII)
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 MOST_DIGITS = 15  # of ROUND
+_ROUNDING = Context(prec=2 * MOST_DIGITS + 2, rounding=ROUND_HALF_UP)  # digits before the point, and behind
 
 
 def wrapped(number: int) -> int:
@@ -67,7 +68,7 @@ def _guarded(function: Callable[..., float]) -> Callable[..., float | None]:
 def _rounded(number: float, digits: int = 0) -> float | None:
     if abs(number) >= 1e15:  # no digits behind the point that matter
         return number
-    return finite(float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)))
+    return finite(float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-digits), context=_ROUNDING)))
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str | None:

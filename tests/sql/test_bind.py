@@ -336,6 +336,7 @@ def test_a_row_that_the_condition_leaves_out_closes_windows() -> None:
         ("ROUND(2.5)", "3.0"),
         ("ROUND(-2.5)", "-3.0"),
         ("ROUND(1.005, 2)", "1.01"),
+        ("ROUND(123456789012345.6, 15)", "123456789012345.6"),
         ("1e15", "1000000000000000.0"),
         ("1e16", "1e+16"),
         ("TRY_CAST(' 12 ' AS bigint)", "12"),

@@ -282,6 +282,10 @@ interface Expression {
 
     /** Returns the boolean that a text is, in letters of any case; null for another text. */
     static Boolean bool(String text) {
-        return text.equalsIgnoreCase("true") ? Boolean.TRUE : text.equalsIgnoreCase("false") ? Boolean.FALSE : null;
+        return switch (text.toLowerCase(Locale.ROOT)) { // by single characters, a long s would be an s
+            case "true" -> true;
+            case "false" -> false;
+            default -> null;
+        };
     }
 }

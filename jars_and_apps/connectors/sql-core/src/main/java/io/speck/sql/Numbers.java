@@ -66,14 +66,17 @@ final class Numbers {
         return (number < 0 ? "-" : "") + digits.charAt(0) + point + "e" + (exponent < 0 ? "-" : "+") + power;
     }
 
-    /** Java's own text has more digits than are needed for some numbers before Java 19. */
+    /**
+     * Java's own text has more digits than are needed for some numbers before Java 19, and for those next to 0 at least two.
+     */
     private static BigDecimal shortest(double number) {
+        boolean normal = Math.abs(number) >= Double.MIN_NORMAL || number == 0;
         BigDecimal written = new BigDecimal(Double.toString(number));
-        if (written.precision() < 16) {
+        if (normal && written.precision() < 16) {
             return written;
         }
         BigDecimal exact = new BigDecimal(number);
-        for (int precision = 15; precision < 17; precision++) {
+        for (int precision = normal ? 15 : 1; precision < 17; precision++) {
             BigDecimal rounded = exact.round(new MathContext(precision, RoundingMode.HALF_EVEN));
             if (rounded.doubleValue() == number) {
                 return rounded;

@@ -33,7 +33,7 @@ final class Texts {
         if (length != null && length < 0) {
             return null;
         }
-        long from = Math.max(0, start - 1);
+        long from = Math.max(1, start) - 1;
         long end = length == null ? characters : end(start, length, characters);
         return end <= from ? "" : text.substring(text.offsetByCodePoints(0, (int) from),
                 text.offsetByCodePoints(0, (int) end));

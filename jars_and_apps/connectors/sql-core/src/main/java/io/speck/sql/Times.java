@@ -58,8 +58,23 @@ final class Times {
 
     static String text(long time) {
         LocalDateTime at = at(time);
-        return String.format("%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", at.getYear(), at.getMonthValue(),
-                at.getDayOfMonth(), at.getHour(), at.getMinute(), at.getSecond(), Math.floorMod(time, 1000));
+        StringBuilder text = new StringBuilder(24);
+        add(text, at.getYear(), 1000, '-');
+        add(text, at.getMonthValue(), 10, '-');
+        add(text, at.getDayOfMonth(), 10, 'T');
+        add(text, at.getHour(), 10, ':');
+        add(text, at.getMinute(), 10, ':');
+        add(text, at.getSecond(), 10, '.');
+        add(text, Math.floorMod(time, 1000), 100, 'Z');
+        return text.toString();
+    }
+
+    /** Appends digits, the first of which stands for a power of 10, and a mark. A format would write those of the locale. */
+    private static void add(StringBuilder text, int number, int first, char mark) {
+        for (int power = first; power > 0; power /= 10) {
+            text.append((char) ('0' + number / power % 10));
+        }
+        text.append(mark);
     }
 
     private static LocalDateTime at(long time) {
