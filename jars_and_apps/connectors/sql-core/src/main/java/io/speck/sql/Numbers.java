@@ -14,6 +14,7 @@ final class Numbers {
     private static final BigInteger LOWEST = BigInteger.valueOf(Long.MIN_VALUE);
     private static final BigInteger HIGHEST = BigInteger.valueOf(Long.MAX_VALUE);
     private static final double EXACT = 1e15; // beyond it no digit behind the point matters
+    private static final int MOST_PLAIN = 18; // digits of any whole number of 64 bits
 
     private Numbers() {}
 
@@ -22,14 +23,35 @@ final class Numbers {
         return Double.isFinite(number) ? (Double) (number + 0.0) : null;
     }
 
+    /** Returns the number that a text of up to 18 digits is, perhaps behind a sign; null for another text. */
+    static Long plain(String text) {
+        int start = text.startsWith("-") || text.startsWith("+") ? 1 : 0;
+        if (text.length() == start || text.length() - start > MOST_PLAIN) {
+            return null;
+        }
+        long number = 0;
+        for (int at = start; at < text.length(); at++) {
+            int digit = text.charAt(at) - '0';
+            if (digit < 0 || digit > 9) {
+                return null;
+            }
+            number = 10 * number + digit;
+        }
+        return text.charAt(0) == '-' ? -number : number;
+    }
+
     /** Returns the whole number that a text is, perhaps between spaces; null for another text. */
     static Long whole(String text) {
+        Long plain = plain(text);
+        if (plain != null) {
+            return plain;
+        }
         Matcher found = WHOLE.matcher(text);
         if (!found.matches()) {
             return null;
         }
         String digits = found.group(1);
-        if (digits.length() <= 18) {
+        if (digits.length() <= MOST_PLAIN) {
             return Long.parseLong(digits);
         }
         BigInteger number = new BigInteger(digits.startsWith("+") ? digits.substring(1) : digits);
@@ -38,6 +60,10 @@ final class Numbers {
 
     /** Returns the finite number that a text is, perhaps between spaces; null for another text. */
     static Double decimal(String text) {
+        Long plain = plain(text);
+        if (plain != null) {
+            return (double) plain;
+        }
         Matcher found = DOUBLE.matcher(text);
         return found.matches() ? finite(Double.parseDouble(found.group(1))) : null;
     }

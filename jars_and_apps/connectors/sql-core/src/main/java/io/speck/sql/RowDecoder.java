@@ -11,6 +11,7 @@ import java.util.regex.Pattern;
 /** Messages as rows of the columns that a query reads. */
 final class RowDecoder {
     private static final int SHOWN = 60; // characters of a value in a reason
+    private static final char REPLACEMENT = '\uFFFD';
     private static final Pattern WHOLE = Pattern.compile("[+-]?\\d{1,19}");
     private static final Pattern DECIMAL = Pattern.compile("([+-]?\\d{1,19})(?:\\.(\\d{1,9}))?");
 
@@ -40,6 +41,10 @@ final class RowDecoder {
     }
 
     static String text(byte[] content) {
+        String text = new String(content, StandardCharsets.UTF_8); // replaces what is not UTF-8, and is faster
+        if (text.indexOf(REPLACEMENT) < 0) {
+            return text;
+        }
         try {
             return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(content)).toString();
         } catch (CharacterCodingException e) {
@@ -127,12 +132,17 @@ final class RowDecoder {
     }
 
     private static Long whole(String text) {
-        return text != null && WHOLE.matcher(text).matches() ? Numbers.whole(text) : null;
+        Long plain = text == null ? null : Numbers.plain(text);
+        return plain != null || text == null ? plain : WHOLE.matcher(text).matches() ? Numbers.whole(text) : null;
     }
 
     /** False for half a pair of surrogates, which JSON can escape. */
     private static boolean isText(String text) {
-        return text.codePoints().noneMatch(each -> each >= 0xd800 && each <= 0xdfff);
+        boolean none = true; // as in most texts
+        for (int at = 0; at < text.length() && none; at++) {
+            none = !Character.isSurrogate(text.charAt(at));
+        }
+        return none || text.codePoints().noneMatch(each -> each >= 0xd800 && each <= 0xdfff);
     }
 
     private Object timestamp(Column column, Object field) {
@@ -146,6 +156,10 @@ final class RowDecoder {
     }
 
     private static Long since1970(String unit, String text) {
+        Long plain = text == null ? null : Numbers.plain(text);
+        if (plain != null && unit.equals("ms")) {
+            return plain;
+        }
         Matcher found = text == null ? null : DECIMAL.matcher(text);
         if (found == null || !found.matches()) {
             return null;

@@ -44,16 +44,18 @@ final class RowEncoder {
     }
 
     static String quoted(String text) {
-        StringBuilder found = new StringBuilder("\"");
+        StringBuilder found = new StringBuilder(text.length() + 2).append('"');
         for (int at = 0; at < text.length(); at++) {
             char each = text.charAt(at);
+            if (each >= ' ' && each != '"' && each != '\\') {
+                found.append(each);
+                continue;
+            }
             int escape = "\"\\\b\f\n\r\t".indexOf(each);
             if (escape >= 0) {
                 found.append('\\').append("\"\\bfnrt".charAt(escape));
-            } else if (each < ' ') {
-                found.append(String.format("\\u%04x", (int) each));
             } else {
-                found.append(each);
+                found.append(String.format("\\u%04x", (int) each));
             }
         }
         return found.append('"').toString();
