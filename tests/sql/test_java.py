@@ -308,3 +308,15 @@ def test_values_at_the_ends_of_their_ranges_are_those_of_the_reference(runner: J
         for n, s in ((0, "fal\u017fe"), (253_402_300_799, "TRUE"))
     ]
     compare(runner, program, found)
+
+
+def test_frames_end_at_the_same_messages_if_they_are_decoded_beforehand(runner: Java) -> None:
+    """As with ``on_error: skip``, which a user may set because the job failed in the midst of a batch."""
+    text = (
+        "SELECT k, COUNT(*) AS n FROM TUMBLE(rows, t, INTERVAL '1' DAY) GROUP BY window_start, window_end, k"
+    )
+    program = bind(text, {"rows": CONTRACT}).program
+    found = [
+        ("rows/in", json.dumps({"t": at, "b": 1, "k": "x", "s": "y" * 5000}).encode()) for at in range(40)
+    ]
+    compare(runner, input_of(program, "columns"), found)

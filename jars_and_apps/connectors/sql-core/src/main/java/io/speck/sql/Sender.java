@@ -44,7 +44,7 @@ public final class Sender {
             waiting.add(values);
         }
         messages++;
-        bytes += content.length;
+        bytes += topic == null ? (Long) row[row.length - 1] : content.length; // of the message, in either form
         progress = Math.max(progress, reached);
         if (more && !moved && !writer.isFull(messages, bytes)) {
             return null;

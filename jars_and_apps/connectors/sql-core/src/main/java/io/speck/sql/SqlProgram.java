@@ -185,12 +185,21 @@ public final class SqlProgram {
     }
 
     /**
-     * Returns a message in the form that the methods below take without a topic, so that it is decoded once only.
+     * Returns a message in the form that the methods below take without a topic, so that it is decoded once only. That of a
+     * part that sends frames ends with the length of the message, which decides where they end.
      *
      * @throws UnparsableMessageException if it does not fit the contract of its topic, or is no frame of the query
      */
     public byte[] decoded(String topic, byte[] content) {
-        return RowBytes.of(readsFrames() ? frame(topic, content).values() : decoder.row(topic, content));
+        if (readsFrames()) {
+            return RowBytes.of(frame(topic, content).values());
+        }
+        Object[] row = decoder.row(topic, content);
+        Object[] all = Arrays.copyOf(row, row.length + (sends == null ? 0 : 1));
+        if (sends != null) {
+            all[row.length] = (long) content.length;
+        }
+        return RowBytes.of(all);
     }
 
     Object[] read(String topic, byte[] content) {
