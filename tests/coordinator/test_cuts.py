@@ -12,7 +12,7 @@ import pytest
 from speck.apply.planned import PlannedChange
 from speck.binder import QueryRunner, Registry
 from speck.coordinator import Services, build
-from speck.coordinator.placing.cuts import cut_of
+from speck.coordinator.placing.cuts import cut_of, queries_with_cuts
 from speck.coordinator.placing.placer import PlacementRequest
 from speck.core.adaptation import Cuts, Entry, Trigger
 from speck.core.change import Apply, Recut, Request
@@ -338,6 +338,14 @@ jobs:""",
     AND a.time BETWEEN b.time AND b.time + INTERVAL '1' HOUR
 """,
 )
+
+
+def test_the_table_of_an_input_is_known_from_a_site_with_a_hyphen_in_its_name(bench: Bench) -> None:
+    (query,) = queries_with_cuts(bench.load(JOINED))
+    name = "q5.asks-a"
+    job = query.inputs[name]
+    at_edge = replace(job, query={**job.query, "input": "asks-edge-1"})
+    assert replace(query, inputs={**query.inputs, name: at_edge}).table(name) == query.table(name)
 
 
 def test_frames_get_other_bounds_only_while_the_input_job_runs(

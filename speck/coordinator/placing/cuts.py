@@ -86,7 +86,7 @@ class CutQuery:
     def table(self, name: str) -> Program:
         """The part of the query that concerns the table of an input."""
         job, join = self.inputs[name], self.program.join
-        number = 0 if join is None else join.tables.index(str(job.query["input"]).rpartition("-")[0])
+        number = 0 if join is None else join.tables.index(str(job.query["input"]).partition("-")[0])
         return table_of(self.program, _program(job).input, number)
 
     def jobs(self, vector: Vector) -> dict[str, Job]:
