@@ -62,9 +62,10 @@ class Bench:
     root: Path
     profiles: dict[str, JobProfile] = field(default_factory=dict)
     services: Services | None = None
+    stale: bool = False
 
     def inputs(self) -> Inputs:
-        return Inputs(jobs=self.profiles, fresh=frozenset(self.profiles))
+        return Inputs(jobs=self.profiles, fresh=frozenset(() if self.stale else self.profiles))
 
     def load(self, text: str) -> Composition:
         loaded = load_composition(
@@ -190,6 +191,17 @@ def test_what_runs_may_begin_to_merge_and_end_it(bench: Bench) -> None:
     planned = bench.plan(TEXT)
     assert cuts(planned) == dict.fromkeys(INPUTS, "filter")
     assert "are sent first" in planned.plan.consequences["q5.bids-a"]
+
+
+def test_an_input_job_that_is_not_measured_now_begins_to_merge_once_it_is(bench: Bench) -> None:
+    """It may not run, and the apply of another change would be refused."""
+    bench.apply(TEXT.replace("cut: auto", "cut: filter"))
+    bench.profiles, bench.stale = dict.fromkeys(INPUTS, profile(5000.0, 0.06)), True
+    bench.world.crash("q5.bids-a", state=JobState.FAILED)
+    assert cuts(bench.plan(TEXT)) == dict.fromkeys(INPUTS, "filter")
+    bench.apply(TEXT)
+    bench.stale = False
+    assert cuts(bench.plan(TEXT)) == dict.fromkeys(INPUTS, "partials")
 
 
 def test_a_cut_changes_for_a_gain_that_is_measured(without_panes: Bench) -> None:

@@ -213,7 +213,12 @@ class CutChoice:
             return (NO_CUT,)
         if self.query.rest not in self.running:
             return options
-        return tuple(each for each in options if each != NO_CUT) or options
+        found = tuple(each for each in options if each != NO_CUT) or options
+        present = self._present(name)
+        if present is None or name in self.inputs.fresh:
+            return found
+        # It may not run, and would be refused to begin or to stop merging rows.
+        return tuple(each for each in found if (each == PARTIALS) == (present == PARTIALS)) or found
 
     # --- the model
 
