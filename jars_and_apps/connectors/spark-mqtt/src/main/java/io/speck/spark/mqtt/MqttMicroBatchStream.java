@@ -19,6 +19,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.classic.SparkSession;
@@ -74,6 +78,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private RealTimeFeed feed;
     /** Null in micro-batches, or if the query fails with its first error. */
     private RealTimeFailures failures;
+    /** The acknowledgement of the batch before, in real time. */
+    private Future<Void> acknowledging = CompletableFuture.completedFuture(null);
     private boolean opened;
     private boolean availableNow;
     private long availableEnd = -1;
@@ -158,13 +164,36 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         long start = ((MqttOffset) startOffset).position();
         return translated(() -> {
             open(start, start);
-            acknowledge(start);
+            awaitAcknowledgement();
             if (isText() && failures == null) {
                 feed.requireText();
             }
             feed.begin(start);
+            acknowledging = acknowledgeBesideBatch(start);
             return RealTimeRows.partitions(feed, feed.partitions());
         });
+    }
+
+    /** The batch has not to wait until files are synced and a packet is sent for each message of the last one. */
+    private Future<Void> acknowledgeBesideBatch(long committed) {
+        FutureTask<Void> task = new FutureTask<>(() -> {
+            acknowledge(committed);
+            feed.acknowledged();
+            return null;
+        });
+        Thread thread = new Thread(task, "acknowledges batches of " + options.source().clientId());
+        thread.setDaemon(true);
+        thread.start();
+        return task;
+    }
+
+    /** Returns when the acknowledgement beside the batch is done; at once in micro-batches. */
+    private void awaitAcknowledgement() throws IOException, InterruptedException {
+        try {
+            acknowledging.get();
+        } catch (ExecutionException e) {
+            throw new IOException("the batch before could not be acknowledged: " + e.getCause(), e.getCause());
+        }
     }
 
     /** Returns the end of the batch that is over, once it is recorded. */
@@ -172,6 +201,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     public Offset mergeOffsets(PartitionOffset[] parts) {
         return translated(() -> {
             long end = feed.end();
+            awaitAcknowledgement();
             if (end > feed.start()) {
                 source.close(feed.start(), end, feed.partitions());
             }
@@ -327,6 +357,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
 
     @Override
     public void commit(Offset end) {
+        if (feed != null) {
+            return; // the next batch begins now, and acknowledges it
+        }
         translated(() -> {
             acknowledge(((MqttOffset) end).position());
             return null;
@@ -382,7 +415,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         boolean interrupted = Thread.interrupted(); // by Spark, to end the query; files could not be read then
         try {
             acknowledgeCommitted();
-        } catch (IOException | RuntimeException e) {
+        } catch (IOException | InterruptedException | RuntimeException e) {
             LOG.warn("the last batch is acknowledged only when the query continues from its checkpoint", e);
         } finally {
             if (failed != null) {
@@ -399,7 +432,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     }
 
     /** Acknowledges the last batch, so that a query without this checkpoint does not get it again. */
-    private void acknowledgeCommitted() throws IOException {
+    private void acknowledgeCommitted() throws IOException, InterruptedException {
+        awaitAcknowledgement();
         OptionalLong end = opened ? commits.end() : OptionalLong.empty();
         if (end.isPresent()) {
             acknowledge(end.getAsLong());

@@ -40,6 +40,8 @@ final class RealTimeFeed {
     private boolean ended;
     private long start;
     private long given;
+    /** True once all before the batch is acknowledged: until then, a commit would seem due. */
+    private volatile boolean acknowledged;
     private volatile boolean text;
     private volatile long heldSince;
     private volatile boolean holds;
@@ -81,11 +83,17 @@ final class RealTimeFeed {
             start = offset;
             given = offset;
             ended = false;
+            acknowledged = false;
             waitedNanos.reset();
             begunSinceHold = holds;
         } finally {
             turn.unlock();
         }
+    }
+
+    /** Reports that all before the batch is acknowledged. */
+    void acknowledged() {
+        acknowledged = true;
     }
 
     /** Requires that contents are text. */
@@ -191,7 +199,7 @@ final class RealTimeFeed {
     /** Determines if the batch is over, for all of its tasks; not before each deferred message has been tried again. */
     private boolean isOver() {
         ended |= !hasDeferred() && (given - start >= maxRows || holds && !begunSinceHold
-                || taken.isEmpty() && source.commitIsDue(given));
+                || taken.isEmpty() && acknowledged && source.commitIsDue(given));
         return ended;
     }
 
