@@ -285,6 +285,25 @@ def test_beyond_its_limits_the_loop_falls_to_advice(steps: tuple[StepRecord, ...
     assert isinstance(later, Step)
 
 
+def test_the_advice_of_an_hour_ends_when_a_user_raises_the_limit() -> None:
+    steps = tuple(past_step(NOW - 3599 + 301 * number) for number in range(6))
+    _, memory = decide(replace(READY, steps=steps), SEEN, NOW)
+    assert memory.advise_only_until > NOW
+    raised = replace(SEEN, options=replace(SEEN.options, steps_per_hour=7))
+    answer, lifted = decide(replace(memory, streak=READY.streak), raised, NOW + 0.5)
+    assert isinstance(answer, Step)
+    assert lifted.advise_only_until == 0
+
+
+def test_a_raised_limit_of_the_hour_leaves_that_of_the_day() -> None:
+    steps = tuple(past_step(NOW - 86_399 + 3700 * number) for number in range(20))
+    _, memory = decide(replace(READY, steps=steps), SEEN, NOW)
+    raised = replace(SEEN, options=replace(SEEN.options, steps_per_hour=60))
+    answer, later = decide(replace(memory, streak=READY.streak), raised, NOW + 0.5)
+    assert isinstance(answer, Advise)
+    assert later.advise_only_until == memory.advise_only_until
+
+
 def test_ways_back_do_not_count_as_steps() -> None:
     steps = tuple(replace(past_step(NOW - 3000 + number), back=True) for number in range(10))
     assert isinstance(decide(replace(READY, steps=steps), SEEN, NOW)[0], Step)

@@ -30,6 +30,7 @@ from speck.placement.adaptation.limits import (
     steps_since,
     trimmed,
     with_ban,
+    with_present_limit,
 )
 from speck.placement.adaptation.situation import Candidate, Progress, Situation, is_overloaded
 
@@ -86,6 +87,7 @@ Choice = Hold | Advise | Step | Revert
 def decide(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choice, AdaptationState]:
     """The decision and the memory after it; ``now`` is Unix time, s."""
     memory = _caught_up(trimmed(memory, now), seen)
+    memory = with_present_limit(memory, seen.options, now)
     answer, memory = _answer(memory, seen, now)
     return answer, _noted(memory, answer, seen, now)
 

@@ -33,6 +33,14 @@ def limited_until(memory: AdaptationState, options: PlacementOptions, now: float
     return found
 
 
+def with_present_limit(memory: AdaptationState, options: PlacementOptions, now: float) -> AdaptationState:
+    """The memory that only advises no longer than its limits say now, which a user may have raised."""
+    if memory.advise_only_until <= now:
+        return memory
+    until = min(memory.advise_only_until, limited_until(memory, options, now))
+    return replace(memory, advise_only_until=until)
+
+
 def bounded(memory: AdaptationState, now: float) -> AdaptationState:
     """The memory with no time further ahead than it can be; ``now`` is Unix time, which may be set back.
 
