@@ -22,7 +22,16 @@ from speck.core.adaptation import (
 from speck.core.lifecycle import OperationState
 from speck.core.placement import PlacementOptions
 from speck.placement.adaptation import limits, triggers, verdict
-from speck.placement.adaptation.decide import Advise, Hold, Revert, Step, decide, with_refusal
+from speck.placement.adaptation.decide import (
+    LONGEST_REASON,
+    Advise,
+    Hold,
+    Revert,
+    Step,
+    decide,
+    with_hold,
+    with_refusal,
+)
 from speck.placement.adaptation.situation import Candidate, Progress, Realised, Situation
 from speck.placement.adaptation.triggers import Watch
 from speck.placement.profile import Known, LinkProfile, Value
@@ -619,6 +628,15 @@ def test_the_same_decisions_are_one_entry() -> None:
         _, memory = decide(memory, replace(SEEN, candidates=()), NOW + 60 * minute)
     [entry] = memory.entries
     assert (entry.repeated, entry.since, entry.at) == (10, NOW, NOW + 540)
+
+
+def test_an_entry_has_a_reason_of_one_line_and_bounded_length() -> None:
+    error = "InvalidInput:\n" + "job 'a': no site can run it\n" * 200
+    memory = with_hold(AdaptationState(revision=3), error, SEEN, NOW)
+    _, memory = decide(memory, replace(SEEN, candidates=(replace(GOOD, refused=error),)), NOW + 60)
+    for entry in memory.entries:
+        assert entry.reason.startswith("InvalidInput: job 'a'")
+        assert len(entry.reason) <= LONGEST_REASON
 
 
 @pytest.mark.slow("hundreds of decisions")

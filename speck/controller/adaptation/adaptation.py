@@ -448,7 +448,7 @@ class Adaptation:
         _log.info("composition %r: %s", name, reason)
         with self._lock:
             paused = self.store.adaptation(name).paused
-            memory = with_hold(replace(memory, paused=paused), " ".join(reason.split()), seen, self.clock())
+            memory = with_hold(replace(memory, paused=paused), reason, seen, self.clock())
             self._write(name, memory, events)
         self.metrics.decided(memory.entries[-1].decision)
 

@@ -431,7 +431,11 @@ def _noted(memory: AdaptationState, answer: Choice, seen: Situation, now: float)
 
 def _entry(answer: Choice) -> Entry:
     blank = Entry(
-        at=0.0, since=0.0, decision=_DECISIONS[type(answer)], trigger=Trigger.PERIOD, reason=answer.reason
+        at=0.0,
+        since=0.0,
+        decision=_DECISIONS[type(answer)],
+        trigger=Trigger.PERIOD,
+        reason=_short(answer.reason),
     )
     if isinstance(answer, Revert):
         step = answer.record
