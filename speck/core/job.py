@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any
 
 from speck.core.placement import Expects, PlacementOptions
@@ -324,3 +325,20 @@ def profile_fingerprint(job: Job) -> str:
     """
     same = dataclasses.replace(job, spe_address="", source_broker="", sink_broker="", start=LATEST)
     return form_fingerprint(same)
+
+
+# What a profile depends on (profile_fingerprint), which is read more often than fingerprints can be made.
+_load_of = attrgetter(
+    *(
+        name
+        for name, change in JOB_FIELDS.items()
+        if change > ChangeCost.NOTE and name not in (*PLACED_FIELDS, "start")
+    )
+)
+
+
+def is_load_alike(one: Job, other: Job) -> bool:
+    """True if two forms of a job have the same :func:`profile_fingerprint`."""
+    return one is other or (
+        _load_of(one) == _load_of(other) and _types(one.arguments) == _types(other.arguments)
+    )

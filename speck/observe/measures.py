@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -244,14 +244,22 @@ class Measures:
     # --- reading
 
     def jobs(self, jobs: Iterable[Job]) -> dict[str, JobMeasure]:
-        """The best known profiles of these jobs, by name."""
+        """The best known profiles of these jobs, by name.
+
+        Figures of the former form of a job that was edited are assumed until its own are measured.
+        """
         stored, speeds = self._stored_jobs(), self._speeds()
+        keys = [(job, _key(job)) for job in jobs]
+        former = _newest(stored, {name for _, (name, form) in keys if (name, form) not in stored})
         with self._lock:
             copies = dict(self._copies)
-        return {
-            job.job_name: self._measure(job, copies.get(job.job_name), stored.get(_key(job)), speeds)
-            for job in jobs
-        }
+        found = {}
+        for job, key in keys:
+            name, assumed = job.job_name, assumed_profile(job.engine)
+            if name in former:
+                assumed = combined(former[name].as_assumed(), assumed)
+            found[name] = self._measure(job, copies.get(name), stored.get(key), assumed, speeds)
+        return found
 
     def costs(self) -> dict[str, float]:
         """The processor time of a message (s) of each job that is measured now, by name."""
@@ -291,12 +299,18 @@ class Measures:
             ages=_ages({name: each for name, each in found.items() if name not in fresh}, self.clock()),
             pressed=frozenset(name for name, each in found.items() if each.fresh and _is_pressed(each)),
             interval=self.pace.interval,
+            forms={form.job_name: form for form in forms},
         )
 
     def _measure(
-        self, job: Job, copy: _Copy | None, stored: JobProfile | None, speeds: Mapping[str, float]
+        self,
+        job: Job,
+        copy: _Copy | None,
+        stored: JobProfile | None,
+        assumed: JobProfile,
+        speeds: Mapping[str, float],
     ) -> JobMeasure:
-        assumed, former = assumed_profile(job.engine), stored or JobProfile()
+        former = stored or JobProfile()
         if copy is None or profile_fingerprint(copy.job) != profile_fingerprint(job):
             return JobMeasure(Estimate(combined(former, assumed)), fresh=False)
         found = self._estimate(copy, stored, speeds)
@@ -401,6 +415,17 @@ class Measures:
                 transaction.put_link(source, target, link)
             for site in self.sites().values():
                 transaction.put_site_profile(site)
+
+
+def _newest(stored: Mapping[tuple[str, str], JobProfile], names: Set[str]) -> dict[str, JobProfile]:
+    """The profile of each of these jobs, in whichever form, that was measured last."""
+    found = dict[str, tuple[float, JobProfile]]()
+    for (name, _), profile in stored.items():
+        if name in names:
+            until = max((each.until for each in profile.values().values()), default=0.0)
+            if name not in found or until > found[name][0]:
+                found[name] = until, profile
+    return {name: profile for name, (_, profile) in found.items()}
 
 
 def _ages(measures: Mapping[str, JobMeasure], now: float) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -24,7 +24,16 @@ from speck.placement.problem import (
     Tier,
     Weights,
 )
-from speck.placement.profile import BATCH_OVERHEAD, FIXED, Inputs, JobProfile, Known, Value, with_expected
+from speck.placement.profile import (
+    BATCH_OVERHEAD,
+    FIXED,
+    Inputs,
+    JobProfile,
+    Known,
+    Value,
+    better_of,
+    with_expected,
+)
 from speck.placement.sites import SiteTable
 
 # Assumed of a job that nothing is known of; costs are those of benchmarks/README.md.
@@ -237,7 +246,7 @@ class _Builder:
         self._channels[-1] = replace(self._channels[-1], stamp=stamp_at(written))
         if not first:
             readers = self._draft.graph.readers_at(written)
-            rate = max((known.value for name in readers if (known := self._rates.of(name))), default=0.0)
+            rate = _highest(map(self._rates.of, readers), 0.0)
             self._channels[-1] = replace(self._channels[-1], rate=rate)
 
     def _add_free(self, name: str) -> None:
@@ -275,14 +284,13 @@ class _Builder:
 
         A parking topic is at the present home of its ``channel``, which is chosen for the results alone.
         """
-        rates = [known.value for name in readers if (known := self._rates.of(name)) is not None]
         sizes = [size.value for name in readers if (size := self._profile(name).bytes_in) is not None]
         homes = self._all_sites()
         if channel is not None:
             homes = (self._former_home(channel, self._free_homes(channel)),)
         if source.broker != FREE:
             homes = (self._broker(source.broker),)
-        rate = max(rates, default=RATE)
+        rate = _highest(map(self._rates.of, readers), RATE)
         key = _key(source)
         self._keys[key] = len(self._channels)
         self._channels.append(Channel(name=key, homes=homes, size=max(sizes, default=SIZE), rate=rate))
@@ -294,7 +302,7 @@ class _Builder:
         readers = {
             reader for name in writers for reader in self._draft.graph.readers_of(self._draft.jobs[name])
         }
-        return max((rate.value for name in sorted(readers) if (rate := self._rates.of(name))), default=0.0)
+        return _highest(map(self._rates.of, readers), 0.0)
 
     def _free_homes(self, name: str) -> tuple[int, ...]:
         present = self._draft.homes.get(name)
@@ -381,7 +389,7 @@ class _Builder:
             "placement is off in its file (placement: {mode: off})": self._draft.options.mode == "off",
             "it is pinned": job.pin or name in self._around.pinned,
             f"its engine's binder ({job.engine}) reports no profile": name in self._around.unprofiled,
-            NO_RATE: self._rates.of(name) is None,
+            NO_RATE: (self._rates.of(name) or _UNKNOWN).known is Known.ASSUMED,
         }
         return next((why for why, applies in reasons.items() if applies), None)
 
@@ -408,7 +416,7 @@ class _Builder:
         """Past rates of the channels that are born outside, as their first reader with a history has them."""
         found: list[Sequence[float]] = [()] * len(self._channels)
         for name, inputs in self._inputs.items():
-            rates = self._around.inputs.history.get(name)
+            rates = self._around.inputs.history_of(self._draft.jobs[name])
             if rates and len(inputs) == 1 and self._channels[inputs[0]].rate > 0 and not found[inputs[0]]:
                 found[inputs[0]] = tuple(rates)
         return found if any(found) else ()
@@ -433,7 +441,10 @@ class _Rates:
         self._draft, self._inputs = draft, inputs
         self._found: dict[str, Value | None] = {}
         for name in draft.graph.order():
-            self._found[name] = self._known(name) or self._derived(name)
+            known = self._known(name)
+            if known is None or known.known is Known.ASSUMED:
+                known = better_of(self._derived(name), known)
+            self._found[name] = known
 
     def of(self, name: str) -> Value | None:
         """The messages/s into a job; ``None``: unknown."""
@@ -472,8 +483,15 @@ _UNKNOWN = Value(0.0, Known.ASSUMED)
 
 
 def _profile(job: Job, inputs: Inputs) -> JobProfile:
-    """The measured profile of a job, and what its author expects where nothing is measured."""
-    return with_expected(inputs.jobs.get(job.job_name) or JobProfile(), job.expects)
+    """The measured profile of a job in its form, and what its author expects where nothing is measured."""
+    return with_expected(inputs.of(job), job.expects)
+
+
+def _highest(rates: Iterable[Value | None], unknown: float) -> float:
+    """The highest rate of jobs that read the same, of assumed ones if all are; ``unknown`` if none is."""
+    found = [each for each in rates if each is not None]
+    known = [each for each in found if each.known is not Known.ASSUMED]
+    return max((each.value for each in known or found), default=unknown)
 
 
 def _value(value: Value | None, assumed: float) -> float:

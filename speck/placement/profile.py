@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
+from speck.core.job import Job, is_load_alike
 from speck.core.placement import Expects
 
 # Cores of a job without messages, in all processes of its engine.  Of Flink: 0.005 in its TaskManager,
@@ -74,6 +75,23 @@ class JobProfile:
         }
         return replace(self, **old) if old else self
 
+    def only_measured(self) -> JobProfile:
+        """The profile without the values that were not measured."""
+        others: dict[str, Any] = {
+            name: None for name, value in self.values().items() if value.known is not Known.MEASURED
+        }
+        return replace(self, **others)
+
+    def as_assumed(self, *but: str) -> JobProfile:
+        """The profile as that of another form of its job: only the fields of these names stay measured.
+
+        The figures of the former code are a better guess than those of any job; what is declared goes before
+        both.
+        """
+        values = {name: each.value for name, each in self.values().items() if name not in but}
+        former: dict[str, Any] = {name: Value(value, Known.ASSUMED) for name, value in values.items()}
+        return replace(self, **former, busiest="")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkProfile:
@@ -112,6 +130,7 @@ class SiteProfile:
 class Inputs:
     """All profiles: of jobs by name, of links by the names of both sites, of sites by name.
 
+    ``forms`` are the jobs that the profiles of jobs are of, by name; one without is of any form.
     ``history`` has the past rates into jobs by name, messages/s, one every ``interval`` s, the newest last.
     ``fresh`` are the names of the jobs whose rate is of the last minute, or of the last three intervals where
     that is longer; ``ages`` has the age of the last measured rate (s) of the other ones, as far as they have
@@ -126,6 +145,30 @@ class Inputs:
     ages: Mapping[str, float] = field(default_factory=dict)
     pressed: frozenset[str] = frozenset()
     interval: float = 10.0
+    forms: Mapping[str, Job] = field(default_factory=dict)
+
+    def of(self, job: Job) -> JobProfile:
+        """The profile of a job in this form.
+
+        Of one that was edited, what comes in is as measured before if it reads the same, and all else is
+        assumed to be as it was before.
+        """
+        found, form = self.jobs.get(job.job_name, JobProfile()), self.forms.get(job.job_name)
+        if form is None or is_load_alike(form, job):
+            return found
+        if not _reads_alike(form, job):
+            return replace(found.as_assumed(), rate_in=None, bytes_in=None)
+        return found.as_assumed("rate_in", "bytes_in", "event_loop")
+
+    def history_of(self, job: Job) -> Sequence[float]:
+        """The past rates into a job in this form; empty if they are not known."""
+        form = self.forms.get(job.job_name)
+        return self.history.get(job.job_name, ()) if form is None or _reads_alike(form, job) else ()
+
+
+def _reads_alike(one: Job, other: Job) -> bool:
+    """True if two forms of a job read the same messages; the broker of a topic may be another one."""
+    return (one.source_topic, one.split) == (other.source_topic, other.split)
 
 
 def assumed_cost(engine: str) -> float:

@@ -230,6 +230,29 @@ def test_a_cut_is_not_left_because_it_is_measured_and_others_are_not(
     assert kinds_of(without_panes.plan(TEXT)) == {"Keep"}
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_what_is_measured_of_a_query_says_nothing_of_another_condition(
+    without_panes: Bench, edited: bool
+) -> None:
+    without_panes.apply(TEXT.replace("cut: auto", "cut: filter"))
+    text = TEXT.replace("price >= 3", "price >= 300") if edited else TEXT
+    without_panes.profiles = dict.fromkeys(INPUTS, JobProfile(rate_in=measured(100)))
+    estimated = without_panes.plan(text)
+    without_panes.profiles = dict.fromkeys(INPUTS, profile(100.0, 0.98))
+    planned = without_panes.plan(text)
+    assert cuts(planned) == cuts(estimated) == dict.fromkeys(INPUTS, "filter")
+    assert (planned.plan.consequences == estimated.plan.consequences) is edited
+
+
+def test_what_is_assumed_of_an_input_says_nothing_of_its_cut(without_panes: Bench) -> None:
+    """As of one that runs with another cut and is not measured there yet."""
+    without_panes.apply(TEXT.replace("cut: auto", "cut: filter"))
+    without_panes.profiles = dict.fromkeys(INPUTS, JobProfile(rate_in=measured(100)))
+    estimated = without_panes.plan(TEXT)
+    without_panes.profiles = dict.fromkeys(INPUTS, profile(100.0, 0.98).as_assumed("rate_in"))
+    assert without_panes.plan(TEXT).plan.consequences == estimated.plan.consequences
+
+
 def test_a_cut_by_hand_is_not_chosen_otherwise(bench: Bench) -> None:
     planned = bench.plan(TEXT.replace("cut: auto", "cut: {bids: auto, bids-b: columns}"))
     assert cuts(planned)["q5.bids-b"] == "columns"

@@ -287,7 +287,7 @@ def test_profiles_are_written_each_minute_and_read_after_a_restart(bench: Bench)
     assert bench.profile(job).rate_in is None  # too old
 
 
-def test_a_moved_job_keeps_its_profile_and_edited_code_does_not(bench: Bench) -> None:
+def test_a_moved_job_keeps_its_profile_and_edited_code_has_it_as_an_assumption(bench: Bench) -> None:
     job = flink_job("a")
     bench.apply(job)
     bench.measure()
@@ -299,8 +299,15 @@ def test_a_moved_job_keeps_its_profile_and_edited_code_does_not(bench: Bench) ->
     assert known(bench.profile(moved).rate_in) == (100, Known.MEASURED)
     edited = flink_job("a", D, job_path="other.py")
     bench.apply(edited)
-    assert known(bench.profile(edited).cost) == (8e-6, Known.ASSUMED)
+    assert known(bench.profile(edited).cost) == (COST, Known.ASSUMED)
+    assert known(bench.profile(edited).rate_in) == (100, Known.ASSUMED)
+    assert not bench.found(edited).fresh
+    inputs = bench.measures.inputs()
+    assert "a" not in inputs.fresh | inputs.ages.keys()
+    assert profile_fingerprint(inputs.forms["a"]) == profile_fingerprint(edited)
     bench.measure()
+    cost = bench.profile(edited).cost
+    assert cost is not None and cost.known is Known.MEASURED
     assert list(bench.store.job_profiles()) == [("a", profile_fingerprint(edited))]
 
 

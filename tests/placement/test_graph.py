@@ -15,6 +15,7 @@ from speck.placement.advice import advise
 from speck.placement.cost import evaluate, wire
 from speck.placement.graph import (
     COST,
+    NO_RATE,
     RATE,
     STAMP_BYTES,
     Model,
@@ -102,6 +103,61 @@ def test_declared_rates_are_used_until_they_are_measured() -> None:
     assert declared.problem.jobs[0].cost == 1e-3
     assert {each.known for each in declared.sources.values()} == {Known.DECLARED}
     assert _rates(_model(desired, Profiler(rate=900)()))["clean-a"] == 900
+
+
+def _measured_of(former: Composition) -> Inputs:
+    """Profiles of the jobs as they are in a composition, with 900 messages/s of each edge."""
+    return replace(Profiler(rate=900)(), forms=dict(former.jobs))
+
+
+def test_profiles_of_unchanged_jobs_stay_measured() -> None:
+    elsewhere = _all_at("B")  # its addresses are other ones
+    model = _model(road_traffic(), _measured_of(elsewhere))
+    assert {each.known for each in model.sources.values()} == {Known.MEASURED}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"job_path": "other.py"}, {"arguments": {"depth": 9}}, {"query": {"program": "{}"}}, {"parallelism": 2}],
+    ids=lambda change: next(iter(change)),
+)
+def test_edited_jobs_have_former_figures_only_where_none_are_declared(change: dict[str, object]) -> None:
+    inputs = _measured_of(road_traffic())
+    edited = _model(road_traffic(**change), inputs)
+    assert _rates(edited)["clean-a"] == 900  # of what it reads, whatever it does with it
+    assert edited.problem.jobs[0].cost == 30e-6
+    assert (edited.sources["clean-a"].known, edited.sources["clean-a"].value) == (Known.ASSUMED, "bytes")
+    declared = _model(road_traffic(**change, expects=Expects(rate=50, bytes=200, cost=1e-3)), inputs)
+    assert _rates(declared)["clean-a"] == 900
+    assert {job.cost for job in declared.problem.jobs} == {1e-3}
+    assert {each.known for each in declared.sources.values()} == {Known.DECLARED}
+
+
+def test_a_job_that_reads_another_topic_has_no_measured_rate() -> None:
+    former = composition(movable("a", "old", "out", source="A", sink="A"))
+    job = movable("a", "new", "out", source="A", sink="A")
+    profile = replace(Profiler()().jobs["clean-a"], rate_in=measured(5000), bytes_in=measured(900))
+    inputs = Inputs(jobs={"a": profile}, forms=dict(former.jobs), history={"a": [5000.0, 4000.0]})
+    model = _model(composition(job), inputs)
+    assert _rates(model) == {"a": RATE}
+    assert not model.problem.history
+    assert model.problem.channels[model.problem.jobs[0].inputs[0]].size != 900
+    assert _model(former, inputs).problem.history
+
+
+def test_an_assumed_rate_does_not_count_beside_a_measured_one() -> None:
+    jobs = [movable(name, "sensors", f"out/{name}", source="A", sink="A") for name in ("a", "b")]
+    former = replace(Profiler()().jobs["clean-a"], rate_in=Value(5000, Known.ASSUMED))
+    profiles = {"a": former, "b": replace(former, rate_in=measured(10))}
+    assert _rates(_model(composition(*jobs), Inputs(jobs=profiles))) == {"a": 10, "b": 10}
+    assert _rates(_model(composition(jobs[0]), Inputs(jobs=profiles))) == {"a": 5000}
+
+
+def test_a_job_whose_rate_is_assumed_stays() -> None:
+    inputs = Profiler()()
+    assumed = {name: each.as_assumed() for name, each in inputs.jobs.items()}
+    model = _model(_all_at("B"), replace(inputs, jobs=assumed))
+    assert set(model.fixed.values()) == {NO_RATE}
 
 
 def test_nothing_known_is_assumed_and_said() -> None:

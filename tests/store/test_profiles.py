@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speck.core.job import profile_fingerprint
+from speck.core.job import is_load_alike, profile_fingerprint
 from speck.placement.profile import FIXED, JobProfile, Known, LinkProfile, SiteProfile, Value
 from speck.store import JobRecord, Store
 from speck.store.maintenance.backup import archive, restore
@@ -128,5 +128,15 @@ def test_the_fingerprint_of_a_moved_job_stays() -> None:
         "a", spe_address="sc://e2:1", source_broker="tcp://b2:1883", sink_broker="tcp://b2:1883", site="B"
     )
     assert profile_fingerprint(moved) == profile_fingerprint(job)
-    for change in ({"job_path": "other.py"}, {"arguments": {"x": 1}}, {"trigger": "1 seconds"}):
+    assert is_load_alike(moved, job)
+    for change in (
+        {"job_path": "other.py"},
+        {"arguments": {"x": 1}},
+        {"trigger": "1 seconds"},
+        {"query": {"program": "{}"}},
+    ):
         assert profile_fingerprint(make_job("a", **change)) != profile_fingerprint(job)
+        assert not is_load_alike(make_job("a", **change), job)
+    one, true = (make_job("a", arguments={"x": value}) for value in (1, True))
+    assert one == true
+    assert not is_load_alike(one, true)

@@ -170,6 +170,7 @@ class CutChoice:
     placer: Placer
     corrections: CutCorrections
     _figures: dict[Vector, Figures] = field(default_factory=dict)
+    _known_profiles: dict[str, JobProfile | None] = field(default_factory=dict)
 
     def vector(self) -> Vector:
         """The cut of each input."""
@@ -192,9 +193,8 @@ class CutChoice:
     def whole(self, vector: Vector) -> Model:
         """The model of the whole composition with these cuts."""
         jobs = self.query.jobs(vector)
-        profiles = {**self.inputs.jobs, **self._profiles(vector, jobs)}
         composition = replace(self.composition, jobs={**self.composition.jobs, **jobs})
-        return self.placer.present(composition, replace(self.inputs, jobs=profiles, history={}))
+        return self.placer.present(composition, self._inputs(vector, jobs))
 
     @property
     def _placement(self) -> PlacementOptions:
@@ -238,15 +238,18 @@ class CutChoice:
         if vector not in self._figures:
             jobs = self.query.jobs(vector)
             composition = replace(self.composition, jobs=jobs)
-            profiles = {**self.inputs.jobs, **self._profiles(vector, jobs)}
             others = [job for name, job in self.running.items() if name not in jobs and not self._own(name)]
-            inputs = replace(self.inputs, jobs=profiles, history={})
-            model = self.placer.alone_in(composition, inputs, self.inputs, others)
+            model = self.placer.alone_in(composition, self._inputs(vector, jobs), self.inputs, others)
             self._figures[vector] = evaluate(model.problem, model.incumbent, slowest=False)
         return self._figures[vector]
 
     def _own(self, name: str) -> bool:
         return name in (self.query.name, self.query.rest, *self.query.inputs)
+
+    def _inputs(self, vector: Vector, jobs: Mapping[str, Job]) -> Inputs:
+        """The inputs with the profiles of the query's jobs with these cuts."""
+        profiles = {**self.inputs.jobs, **self._profiles(vector, jobs)}
+        return replace(self.inputs, jobs=profiles, forms={**self.inputs.forms, **jobs}, history={})
 
     def _profiles(self, vector: Vector, jobs: Mapping[str, Job]) -> dict[str, JobProfile]:
         if vector == (NO_CUT,):
@@ -269,11 +272,10 @@ class CutChoice:
         far as they were never measured there: else a cut that costs more than was assumed would change to
         one that is not measured, and back.
         """
-        modelled, known = self._modelled(name, cut, job), self.inputs.jobs.get(name)
+        modelled, known = self._modelled(name, cut, job), self._measured(name)
         present = self._present(name)
         if known is not None and cut == present:
-            if self.running[name].query == job.query:
-                self.corrections.note(job, known, modelled)
+            self.corrections.note(job, known, modelled)
             return better_known(known, modelled)
         if (corrected := self.corrections.corrected(job, modelled)) is not None:
             return corrected
@@ -289,6 +291,27 @@ class CutChoice:
             selectivity=sent,
             bytes_out=_corrected(modelled.bytes_out, known.bytes_out, base.bytes_out),
         )
+
+    def _measured(self, name: str) -> JobProfile | None:
+        """What is measured of an input as it runs; ``None`` if it was measured of another query.
+
+        What is only assumed of it, as from its former form, says less of its cut than the model.
+        """
+        if name not in self._known_profiles:
+            known = self.inputs.jobs.get(name) if self._runs_alike(name) else None
+            self._known_profiles[name] = None if known is None else known.only_measured()
+        return self._known_profiles[name]
+
+    def _runs_alike(self, name: str) -> bool:
+        """True if what is measured of an input is of the query that is asked for, up to its present cut."""
+        cut, query = self._present(name), self.query
+        if cut is None or cut not in query.options(name):
+            return False
+        form = self.inputs.forms.get(name, self.running[name])
+        if "program" not in form.query or cut_of(form) != cut:
+            return False
+        desired = input_of(query.table(name), cut)
+        return replace(_program(form), sends=None) == replace(desired, sends=None)
 
     def _modelled(self, name: str, cut: str, job: Job) -> JobProfile:
         sent = self._flow(name, cut)
@@ -320,7 +343,7 @@ class CutChoice:
 
     def _passing(self, name: str) -> float:
         """The share of rows that fulfil the condition: by what is measured behind it, or estimated."""
-        known, cut = self.inputs.jobs.get(name), self._present(name)
+        known, cut = self._measured(name), self._present(name)
         if known is not None and cut in (FILTER, ROWS) and known.selectivity and known.bytes_out:
             size = known.bytes_out.value - len(self.query.inputs[name].sink_topic)
             return share_of(self.query.table(name), cut, known.selectivity.value, size)

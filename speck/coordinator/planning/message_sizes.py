@@ -14,6 +14,13 @@ def written(plan: Plan) -> Iterator[Job]:
     return (each.job for each in plan.actions if not isinstance(each, Keep | Stop))
 
 
+_SOURCES = {
+    Known.MEASURED: "measured",
+    Known.DECLARED: "declared in expects",
+    Known.ASSUMED: "measured before the job was edited",
+}
+
+
 def size_notes(plan: Plan, limits: Mapping[str, int], sizes: Mapping[str, Value]) -> dict[str, str]:
     """A remark on each job of a plan whose messages exceed the limit of its sink's broker, by job name.
 
@@ -29,7 +36,7 @@ def size_notes(plan: Plan, limits: Mapping[str, int], sizes: Mapping[str, Value]
 
 
 def _note(job: Job, size: Value, limit: int) -> str:
-    source = "measured" if size.known is Known.MEASURED else "declared in expects"
+    source = _SOURCES[size.known]
     fate = {
         "skip": "such messages are left out",
         "park": f"such messages are parked at {job.park_topic!r}",

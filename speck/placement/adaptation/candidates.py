@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from speck.core.job import Job
 from speck.placement.adaptation.knowledge import OLDEST, unknown_loads, within_bounds
 from speck.placement.adaptation.situation import Candidate
 from speck.placement.cost import evaluate
@@ -90,7 +91,7 @@ def _candidate(
         costs={
             name: problem.jobs[job].cost
             for name, job in zip(names, jobs, strict=True)
-            if _is_cost_measured(inputs, name)
+            if _is_cost_measured(inputs, model.draft.jobs[name])
         },
         refused=next(iter(refusals), ""),
     )
@@ -124,16 +125,16 @@ def _doubt(model: Model, jobs: Collection[int], inputs: Inputs) -> float:
     total = 0.0
     for job in jobs:
         name, placed = model.jobs[job], model.problem.jobs[job]
-        profile = inputs.jobs.get(name)
-        cost = None if profile is None else with_expected(profile, model.draft.jobs[name].expects).cost
+        desired = model.draft.jobs[name]
+        cost = with_expected(inputs.of(desired), desired.expects).cost
         if cost is None or cost.known is Known.ASSUMED:
             total += (DOUBT - 1) * placed.cost * model.problem.rates[0][job]
     return total
 
 
-def _is_cost_measured(inputs: Inputs, job: str) -> bool:
-    profile = inputs.jobs.get(job)
-    return profile is not None and profile.cost is not None and profile.cost.known is Known.MEASURED
+def _is_cost_measured(inputs: Inputs, job: Job) -> bool:
+    cost = inputs.of(job).cost
+    return cost is not None and cost.known is Known.MEASURED
 
 
 def _unknown_target(model: Model, target: int, unknown: Mapping[int, str]) -> Iterator[str]:
