@@ -10,6 +10,7 @@ from speck.controller.adaptation import AUTHOR, Advised, Present
 from speck.coordinator.changes import Changes
 from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
 from speck.coordinator.placing.recuts import Recuts
+from speck.coordinator.placing.strays import with_strays_fixed
 from speck.core.adaptation import Cuts, StepRecord
 from speck.core.change import Place, Recut, Request
 from speck.core.job import Composition
@@ -31,7 +32,7 @@ class Mover:
     def present(self, name: str) -> Present:
         """A composition as it runs; no engine is asked."""
         inputs = self.placer.inputs()
-        return Present(self.placer.present(self.deployments.composition(name), inputs), inputs)
+        return Present(self.placer.present(self._composition(name), inputs), inputs)
 
     def advise(
         self,
@@ -41,7 +42,7 @@ class Mover:
         pins: Collection[str] = (),
     ) -> Advised:
         """The steps to a better placement in which topics stay, and the jobs of ``pins``."""
-        desired, placer = self.deployments.composition(name), self.placer
+        desired, placer = self._composition(name), self.placer
         wishes = PlacementRequest(forbidden=forbidden, pins=pins, homes_stay=True)
         placed = placer.place(desired, wishes)
         steps = candidates(placed.model, placed.advice.placement, placed.inputs, placed.shared)
@@ -73,8 +74,12 @@ class Mover:
         self, name: str, step: StepRecord, present: Present, *, lag_grows: bool
     ) -> Realised | None:
         """The effect of a step that has changed cuts."""
-        recuts = self._recuts(self.deployments.composition(name), present.inputs)
+        recuts = self._recuts(self._composition(name), present.inputs)
         return recuts.realised(step, lag_grows=lag_grows)
+
+    def _composition(self, name: str) -> Composition:
+        """A composition as it runs; jobs whose site has left the inventory stay where they are."""
+        return with_strays_fixed(self.deployments.composition(name), self.placer.inventory)
 
     def _recuts(self, composition: Composition, inputs: Inputs) -> Recuts:
         return Recuts(self.placer, composition, inputs, self.changes.cuts.corrections)

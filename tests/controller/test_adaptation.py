@@ -14,7 +14,9 @@ import pytest
 
 from speck.binder import Backlog
 from speck.core.adaptation import AdaptationState, StepOutcome
+from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
+from speck.core.live_inventory import LiveInventory
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound, Rejected
 from speck.store import SessionRecord
@@ -267,6 +269,25 @@ def _in_the_cloud(desired: Composition) -> Composition:
         if name[-1] in "ab"
     }
     return replace(desired, jobs=jobs)
+
+
+@pytest.mark.parametrize("sites", [("any",), ("B",)], ids=["any", "lost"])
+def test_a_job_at_a_site_that_left_the_inventory_blocks_no_step_of_others(
+    bench: Bench, sites: tuple[str, ...]
+) -> None:
+    jobs = dict(plant().jobs)
+    stray = replace(jobs["clean-b"], sites=sites, site="B", spe_address=engine_at("B"))
+    bench.apply(Composition(NAME, {**jobs, "clean-b": stray}, AUTO))
+    inventory = bench.services.coordinator.inventory
+    assert isinstance(inventory, LiveInventory)
+    inventory.replace(Inventory({name: site for name, site in inventory.sites.items() if name != "B"}))
+    bench.decide(3)
+    assert {job for job, site in bench.where.items() if site == "A"} == GROUP
+    assert bench.where["clean-b"] == "B"
+    left = bench.services.coordinator.deployments.composition(NAME).jobs["clean-b"]
+    assert left == stray
+    bench.round(times=20)
+    assert bench.steps == ["kept"]
 
 
 def test_never_probes(adapted: Adapted) -> None:

@@ -14,7 +14,9 @@ from speck.coordinator import Services, build
 from speck.coordinator.placing.placer import PlacementRequest
 from speck.coordinator.retained_plans import LIFETIME
 from speck.core.change import Apply, Change, Pin, Place, Request
+from speck.core.inventory import Inventory
 from speck.core.job import Composition
+from speck.core.live_inventory import LiveInventory
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import State
 from speck.core.settings import Settings
@@ -463,6 +465,44 @@ def test_job_whose_state_cannot_come_along_stays(bench: Bench, monkeypatch: pyte
     refused = {each["site"]: each["why"] for each in advice["refused"] if each["job"] == "clean-a"}
     assert refused == dict.fromkeys("ABC", "its state is at storage of D alone")
     assert why(advice, "clean-a") == "no other site is allowed"
+
+
+def _without_b(bench: Bench) -> None:
+    """Let site B leave the inventory."""
+    inventory = bench.services.coordinator.inventory
+    assert isinstance(inventory, LiveInventory)
+    inventory.replace(Inventory({name: site for name, site in inventory.sites.items() if name != "B"}))
+
+
+def test_jobs_at_a_site_that_left_the_inventory_are_load(bench: Bench) -> None:
+    bench.all_in_cloud()
+    burning = make_job("burn", "sensors", "ash", spe_address=engine_at("A"), engine="flink")
+    burning = replace(burning, source_broker=broker_at("A"), sink_broker=broker_at("A"))
+    stray = movable("stray", "heat", "cold", source="B", sink="B", sites=("B",))
+    bench.apply(composition(burning, stray, name="other"))
+    _without_b(bench)
+
+    def cores_of_a() -> float:
+        sites = bench.advise()["figures"]["after"]["sites"]
+        return float(next(each["cores"] for each in sites if each["site"] == "A"))
+
+    together = cores_of_a()
+    assert user.delete_composition(bench.services.coordinator, "other").wait(30)
+    assert together > cores_of_a()
+
+
+@pytest.mark.parametrize("sites", [("any",), ("B",)], ids=["any", "lost"])
+def test_a_pin_leaves_jobs_alone_whose_site_left_the_inventory(bench: Bench, sites: tuple[str, ...]) -> None:
+    stray = movable("stray", "heat", "cold", source="B", sink="B", sites=sites)
+    beside = movable("beside", "cold", "ice", source="B", sink="B", sites=("A", "D"))
+    bench.apply(composition(replace(stray, site="B", spe_address=engine_at("B")), beside))
+    _without_b(bench)
+    there = {"A", "D"} - {bench.services.coordinator.deployments.composition("traffic").jobs["beside"].site}
+    [site] = there
+    planned = bench.services.changes.plan(Pin("beside", True, str(site)), Request())
+    assert [each.job.job_name for each in planned.plan.changes] == ["beside"]
+    assert planned.desired["stray"].sites == sites
+    assert (planned.desired["beside"].pin, planned.desired["beside"].site) == (True, site)
 
 
 def test_empty_composition_is_refused(bench: Bench) -> None:

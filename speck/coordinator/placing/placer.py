@@ -13,6 +13,7 @@ from speck.binder.pool import BinderPool
 from speck.coordinator.placing.choices import Choices
 from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import portable, reachable
+from speck.coordinator.placing.strays import with_places_of, with_strays_fixed
 from speck.coordinator.planning.admission import refuse_unplaced
 from speck.core.change import PLACE_ALL, PLACE_NEW, PLACE_NONE
 from speck.core.draft import FREE, Draft
@@ -171,14 +172,14 @@ class Placer:
             raise InvalidInput([Fault(message, job=name, field="pin")], f"composition {composition.name!r}")
         if site:
             free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
-            draft = self._draft(free)
+            draft = self._draft(with_strays_fixed(free, self.inventory, but=name))
             group = next((each for each in draft.groups if name in each), (name,))
             wishes = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
             self._check(draft, wishes)
             with self.alone():
                 model, advice = self._advised(draft, wishes)
-                composition = self._placed(draft, model, advice, reserve=False)
-            composition = self.pools.assign(composition)
+                placed = self._placed(draft, model, advice, reserve=False)
+            composition = self.pools.assign(with_places_of(free, placed))
         jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
         return replace(composition, jobs=jobs)
 
@@ -240,15 +241,16 @@ class Placer:
         Raises :class:`~speck.errors.InvalidInput` for a job that may not run there, and
         :class:`~speck.errors.Conflict` if a topic would move with it.
         """
-        draft = self._draft(composition)
+        fixed = with_strays_fixed(composition, self.inventory)
+        draft = self._draft(fixed)
         found = draft.settled({**draft.sites, **dict.fromkeys(jobs, site)}, draft.homes)
         for name, job in found.jobs.items():
-            changed = {each.field for each in changed_fields(composition.jobs[name], job)}
+            changed = {each.field for each in changed_fields(fixed.jobs[name], job)}
             if changed - ({"site", "spe_address"} if name in jobs else set()):
                 raise Conflict(
                     f"job {name!r}: {', '.join(sorted(changed))} would change (expected a move alone)"
                 )
-        return self.pools.assign(found)
+        return self.pools.assign(with_places_of(composition, found))
 
     def remodel(self, placed: PlacementResult) -> Model:
         """The model of an earlier placement with the present profiles."""
@@ -302,7 +304,8 @@ class Placer:
         """The load of the other compositions as they run."""
         total = Load.none(len(table.sites))
         for each in others:
-            draft = Draft.of(each, self.inventory, self.pool.registry)
+            fixed = with_strays_fixed(each, self.inventory)
+            draft = Draft.of(fixed, self.inventory, self.pool.registry)
             running = frozenset(each.jobs)
             with suppress(InvalidInput):  # of another inventory; it has no place in this one
                 around = Surroundings(table=table, inputs=inputs, running=running, hold=True)
