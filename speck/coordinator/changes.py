@@ -123,9 +123,9 @@ class Changes:
         elsewhere: Mapping[str, CodeChange] = {}
         if not apply.all_code:
             composition, elsewhere = self.code.recognised(head, composition)
-        assigned = self.placer.assign(composition, apply.place, reserve=reserve)
-        composition = assigned.composition
         left_behind = self.planner.left_behind(head, request.leave_behind)
+        assigned = self.placer.assign(composition, apply.place, reserve=reserve, left_behind=left_behind)
+        composition = assigned.composition
         plan = self.planner.checked(
             head, composition, request.base_revision, left_behind, request.give_up, elsewhere
         )

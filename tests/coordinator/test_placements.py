@@ -467,6 +467,64 @@ def test_job_whose_state_cannot_come_along_stays(bench: Bench, monkeypatch: pyte
     assert why(advice, "clean-a") == "no other site is allowed"
 
 
+@pytest.fixture(name="stateful")
+def stateful_fixture(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """All jobs run at D; the state of ``clean-a`` cannot come to A."""
+
+    def state_fault(engine: InMemoryEngine, state: State) -> str | None:
+        unreachable = "clean-a" in state.location and engine.address == engine_at("A")
+        return "its state is at storage of D alone" if unreachable else None
+
+    monkeypatch.setattr(InMemoryEngine, "state_of", InMemoryEngine.left_state, raising=False)
+    monkeypatch.setattr(InMemoryEngine, "state_fault", state_fault, raising=False)
+    bench.all_in_cloud()
+    return bench
+
+
+def _with_sites(*sites: str, **fields: Any) -> Composition:
+    """Road traffic whose first job may be at these sites alone."""
+    jobs = dict(road_traffic().jobs)
+    jobs["clean-a"] = replace(jobs["clean-a"], sites=sites, **fields)
+    return Composition("traffic", jobs)
+
+
+@pytest.mark.parametrize("place", ["new", "all"])
+def test_a_job_that_may_not_stay_is_placed_where_its_state_can_come(stateful: Bench, place: str) -> None:
+    stateful.apply(_with_sites("A", "B"), place=place)
+    assert stateful.world.where()["clean-a"] == engine_at("B")
+
+
+@pytest.mark.parametrize(
+    "desired",
+    [_with_sites("A"), _with_sites("A", "D", apart=("local-a",))],
+    ids=["sites", "apart"],
+)
+def test_a_job_that_may_not_stay_and_whose_state_can_come_to_no_site_is_refused(
+    stateful: Bench, desired: Composition
+) -> None:
+    with pytest.raises(InvalidInput, match="A: its state is at storage of D alone"):
+        user.plan(stateful.services.coordinator, desired)
+
+
+def test_a_state_that_is_given_up_hinders_no_move(stateful: Bench) -> None:
+    coordinator = stateful.services.coordinator
+    plan = user.plan(coordinator, _with_sites("A", upgrade="stateless"))
+    assert {each.job.job_name for each in plan.changes} == {"clean-a"}
+    lone = movable("clean-a2", "sensors", "lone", source="A", sink="A", sites=("D",))
+    stateful.apply(composition(lone, name="lone"))
+    moved = composition(replace(lone, sites=("A",)), name="lone")
+    with pytest.raises(InvalidInput, match="cannot be moved with its state"):
+        user.plan(coordinator, moved)
+    plan = user.plan(coordinator, moved, leave_behind=[engine_at("D")], give_up=True)
+    assert [each.job.spe_address for each in plan.changes] == [engine_at("A")]
+
+
+def test_a_pin_to_a_site_that_its_state_cannot_come_to_is_refused(stateful: Bench) -> None:
+    with pytest.raises(InvalidInput, match="A: its state is at storage of D alone"):
+        stateful.services.changes.plan(Pin("clean-a", True, "A"), Request())
+    assert stateful.services.changes.plan(Pin("clean-a", True, "B"), Request()).plan.changes
+
+
 def _without_b(bench: Bench) -> None:
     """Let site B leave the inventory."""
     inventory = bench.services.coordinator.inventory

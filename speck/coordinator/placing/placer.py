@@ -12,7 +12,7 @@ from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.coordinator.placing.choices import Choices
 from speck.coordinator.placing.pools import EnginePools
-from speck.coordinator.placing.portability import portable, reachable
+from speck.coordinator.placing.portability import Portable, portable, reachable
 from speck.coordinator.placing.strays import with_places_of, with_strays_fixed
 from speck.coordinator.planning.admission import refuse_unplaced
 from speck.core.change import PLACE_ALL, PLACE_NEW, PLACE_NONE
@@ -119,17 +119,24 @@ class Placer:
         self.pools.reserve(composition, running=running)
 
     def assign(
-        self, composition: Composition, place: str = PLACE_NEW, *, reserve: bool = False
+        self,
+        composition: Composition,
+        place: str = PLACE_NEW,
+        *,
+        reserve: bool = False,
+        left_behind: Collection[str] = (),
     ) -> Assignment:
         """A composition with a place for each job and topic.
 
-        Movable jobs that run, and their topics, stay where they are if their ``sites`` still allow it.
+        Movable jobs that run, and their topics, stay where they are if their ``sites``, ``with`` and
+        ``apart`` still allow it; others that run are placed where their state can come.
         ``place`` is ``new`` (only what has no place yet is placed), ``all`` (everything anew) or ``none``.
-        ``reserve`` is for :meth:`reservation`.  Raises :class:`~speck.errors.InvalidInput` for a job without
-        a site, and :class:`~speck.errors.Overloaded`.
+        ``reserve`` is for :meth:`reservation`; the state at the addresses ``left_behind`` is given up.
+        Raises :class:`~speck.errors.InvalidInput` for a job without a site, and
+        :class:`~speck.errors.Overloaded`.
         """
         if place == PLACE_ALL and any(job.movable for job in composition.jobs.values()):
-            placed = self.place(composition, PlacementRequest(), reserve=reserve)
+            placed = self.place(composition, PlacementRequest(), reserve=reserve, left_behind=left_behind)
             return Assignment(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
             return Assignment(self._with_engines(composition, reserve))
@@ -140,11 +147,22 @@ class Placer:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
             return Assignment(self._with_engines(draft.settled(sites, homes), reserve))
-        draft = reachable(draft, self.pool, self.pools)
+        draft = self._portable(reachable(draft, self.pool, self.pools), missing, left_behind).draft
         with self.alone():
             model, advice = self._advised(draft, PlacementRequest())
             settled = self._placed(draft, model, advice, reserve)
         return Assignment(self.pools.assign(settled, reserve=reserve), model, advice)
+
+    def _portable(self, draft: Draft, names: Collection[str], left_behind: Collection[str] = ()) -> Portable:
+        """A draft with only those candidates of these jobs that their state can come to.
+
+        Raises :class:`~speck.errors.InvalidInput` for a job without any.
+        """
+        snapshot = self.deployments.snapshot(self.deployments.head(draft.name))
+        able = portable(draft, snapshot, self.pool, self.state_limit, names, left_behind)
+        if faults := [_unportable(name, able.draft) for name in names if not able.draft.candidates[name]]:
+            raise InvalidInput(faults, f"composition {draft.name!r}")
+        return able
 
     def _with_engines(self, composition: Composition, reserve: bool) -> Composition:
         """A composition with the sites that it has: those of its file, of a step, a pin or a rollback."""
@@ -176,6 +194,7 @@ class Placer:
             group = next((each for each in draft.groups if name in each), (name,))
             wishes = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
             self._check(draft, wishes)
+            self._portable(_going(draft, group, site), group)
             with self.alone():
                 model, advice = self._advised(draft, wishes)
                 placed = self._placed(draft, model, advice, reserve=False)
@@ -186,12 +205,18 @@ class Placer:
     # --- proposing
 
     def place(
-        self, composition: Composition, wishes: PlacementRequest, *, reserve: bool = False
+        self,
+        composition: Composition,
+        wishes: PlacementRequest,
+        *,
+        reserve: bool = False,
+        left_behind: Collection[str] = (),
     ) -> PlacementResult:
         """Place all movable jobs of a composition anew, by the wishes of a request.
 
-        ``reserve`` is for :meth:`reservation`.  Raises :class:`~speck.errors.InvalidInput` for wrong names,
-        and for a policy without an answer.
+        ``reserve`` is for :meth:`reservation`, ``left_behind`` as of :meth:`assign`.  Raises
+        :class:`~speck.errors.InvalidInput` for wrong names, for a job without a site, and for a policy
+        without an answer.
         """
         if not composition.jobs:
             raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
@@ -199,12 +224,8 @@ class Placer:
         draft = self._draft(composition)
         self._check(draft, wishes)
         head = self.deployments.head(composition.name)
-        able = portable(
-            reachable(draft, self.pool, self.pools),
-            self.deployments.snapshot(head),
-            self.pool,
-            self.state_limit,
-        )
+        movable = [name for name, job in draft.jobs.items() if job.movable]
+        able = self._portable(reachable(draft, self.pool, self.pools), movable, left_behind)
         with self.alone():
             inputs = self.inputs()
             model = self._model(able.draft, wishes, inputs=inputs)
@@ -384,6 +405,22 @@ def _homeless(draft: Draft) -> Iterator[Fault]:
             reasons = "; ".join(f"{each.site} {each.reason}" for each in draft.refused if each.job == name)
             message = f"no site can run it: {reasons or 'the inventory has none'} (expected other sites)"
             yield Fault(message, job=name, field="sites", value=", ".join(job.sites))
+
+
+def _unportable(name: str, draft: Draft) -> Fault:
+    reasons = "; ".join(f"{each.site}: {each.reason}" for each in draft.refused if each.job == name)
+    message = (
+        f"cannot be moved with its state to any site that it may use ({reasons}; expected another site, "
+        "storage for state that both sites can access, or 'upgrade: stateless')"
+    )
+    return Fault(message, job=name, field="sites", value=", ".join(draft.jobs[name].sites))
+
+
+def _going(draft: Draft, group: Collection[str], site: str) -> Draft:
+    """A draft in which some jobs can only go to a site."""
+    there = {name: {site: draft.candidates[name][site]} for name in group}
+    sites = {name: at for name, at in draft.sites.items() if name not in group or at == site}
+    return replace(draft, candidates={**draft.candidates, **there}, sites=sites)
 
 
 def _named(wishes: PlacementRequest) -> Iterator[tuple[str, str]]:

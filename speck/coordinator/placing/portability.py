@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Set
+from collections.abc import Callable, Collection, Hashable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -85,34 +85,69 @@ def _silent(engines: Collection[_Engine], engine_of: Callable[[_Engine], EngineB
     }
 
 
-def portable(draft: Draft, snapshot: Snapshot, pool: BinderPool, limit: int) -> Portable:
-    """Ask the engines at both ends for each running, movable job; ``limit`` (bytes) as of a move."""
+def portable(
+    draft: Draft,
+    snapshot: Snapshot,
+    pool: BinderPool,
+    limit: int,
+    names: Collection[str],
+    left_behind: Collection[str] = (),
+) -> Portable:
+    """Ask the engines at both ends for each of these jobs that runs; ``limit`` (bytes) as of a move.
+
+    A job that may not stay where it is moves in any case: where its engines cannot be asked, or it is at an
+    address of ``left_behind``, whose state is given up, all of its candidates remain.
+    """
     transfer = StateTransfer(pool, limit, lambda call: None)
     candidates, refused, shared = dict(draft.candidates), list(draft.refused), set[str]()
     running = {job.job_name: (job, handle) for job, handle in snapshot.deployed()}
-    for name in draft.sites.keys() & running.keys():
-        faults = {
-            site: fault
-            for site, address in draft.candidates[name].items()
-            if site != draft.sites[name] and (fault := _fault(transfer, address, *running[name]))
-        }
+    for name in names:
+        if name not in running:
+            continue
+        former, handle = running[name]
+        stays, job = name in draft.sites, draft.jobs[name]
+        if not stays and (former.spe_address in left_behind or former.engine != job.engine):
+            continue
+        others = {site: each for site, each in candidates[name].items() if site != draft.sites.get(name)}
+        form = replace(former, upgrade=job.upgrade)
+        faults = _faults(transfer, others, form, former, handle, stays)
         candidates[name] = {site: each for site, each in candidates[name].items() if site not in faults}
         refused += [ExcludedSite(name, site, fault) for site, fault in faults.items()]
-        if _reads_in_place(transfer, draft.candidates[name].values(), *running[name]):
+        left = candidates[name].values()
+        if not stays and faults and all(each == former.spe_address for each in left):
+            candidates[name] = {}  # the place that it leaves, because of others, is none that it can go to
+        if _reads_in_place(transfer, draft.candidates[name].values(), former, handle):
             shared.add(name)
     return Portable(replace(draft, candidates=candidates, refused=tuple(refused)), frozenset(shared))
 
 
-def _fault(transfer: StateTransfer, address: str, former: Job, handle: Handle) -> str | None:
-    """The reason why a job cannot move to an engine; ``None`` if it can."""
-    if address == former.spe_address:
-        return None
-    try:
-        return transfer.fault(replace(former, spe_address=address), handle, former)
-    except Unreachable as error:
-        return f"its engine cannot be reached: {error}"
-    except BinderError as error:
-        return str(error)
+def _faults(
+    transfer: StateTransfer,
+    sites: Mapping[str, str],
+    form: Job,
+    former: Job,
+    handle: Handle,
+    stays: bool,
+) -> dict[str, str]:
+    """The reasons why a job cannot move in a form to the engines of sites, by site.
+
+    The sites that cannot be asked are among them if the job ``stays`` otherwise.
+    """
+    found = dict[str, str]()
+    for site, address in sites.items():
+        if address == former.spe_address:
+            continue
+        try:
+            fault = transfer.fault(replace(form, spe_address=address), handle, former)
+        except (Unreachable, OutcomeUnknown) as error:
+            if not stays:  # most likely its own engine, for which each of the others would wait as long
+                return found
+            fault = f"its engine cannot be reached: {error}"
+        except BinderError as error:
+            fault = str(error)
+        if fault is not None:
+            found[site] = fault
+    return found
 
 
 def _reads_in_place(transfer: StateTransfer, addresses: Collection[str], former: Job, handle: Handle) -> bool:
