@@ -176,7 +176,8 @@ class RetainedPlans:
         refuse_stale(head, retained.planned.head.revision)
         if retained.placed is None:
             return
-        changed = list(changed_inputs(retained.placed.model, self.placer.remodel(retained.placed)))
+        if not (changed := self.placer.lost_sites(retained.placed)):
+            changed = list(changed_inputs(retained.placed.model, self.placer.remodel(retained.placed)))
         if changed:
             raise Conflict(
                 f"{retained.name} is stale: {'; '.join(changed[:3])} "

@@ -563,6 +563,13 @@ def test_a_pin_leaves_jobs_alone_whose_site_left_the_inventory(bench: Bench, sit
     assert (planned.desired["beside"].pin, planned.desired["beside"].site) == (True, site)
 
 
+def test_a_placement_whose_site_left_the_inventory_is_stale(bench: Bench) -> None:
+    proposal = bench.propose(road_traffic())
+    _without_b(bench)
+    with pytest.raises(Conflict, match="site 'B' is no longer in the inventory"):
+        bench.services.retained_plans.accept_placement(proposal["id"], Request())
+
+
 def test_empty_composition_is_refused(bench: Bench) -> None:
     with pytest.raises(InvalidInput, match="no jobs to place"):
         bench.propose(Composition("traffic", {}))

@@ -273,6 +273,13 @@ class Placer:
                 )
         return self.pools.assign(with_places_of(composition, found))
 
+    def lost_sites(self, placed: PlacementResult) -> list[str]:
+        """The sites of an earlier placement that are no longer in the inventory, in words."""
+        draft = placed.model.draft
+        names = {site for sites in draft.candidates.values() for site in sites} | {*draft.homes.values()}
+        gone = sorted(names - self.inventory.sites.keys())
+        return [f"site {name!r} is no longer in the inventory" for name in gone]
+
     def remodel(self, placed: PlacementResult) -> Model:
         """The model of an earlier placement with the present profiles."""
         return self._model(placed.model.draft, PlacementRequest())
