@@ -27,6 +27,7 @@ from speck.coordinator.changes import Changes
 from speck.coordinator.coordinator import Coordinator
 from speck.coordinator.interrupted import InterruptedOperations
 from speck.coordinator.mover import Mover
+from speck.coordinator.placing.cut_corrections import CutCorrections
 from speck.coordinator.placing.cuts import CutChooser
 from speck.coordinator.placing.placer import Placer
 from speck.coordinator.placing.pools import EnginePools
@@ -205,7 +206,7 @@ def build(
         operations=operations,
         backoff=backoff,
         placer=placer,
-        cuts=CutChooser(deployments, placer),
+        cuts=CutChooser(deployments, placer, CutCorrections(store, clock)),
         code=code,
         builds=Builds(pool, artifacts),
         planner=planner,

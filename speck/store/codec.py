@@ -19,6 +19,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     operation/ID                    one apply: its plan, how it ended (compressed)
     healing/ID                      the same of what the loop did by itself, with a bound of its own
     profile/job/NAME/FORM           the measured load of a job in a form (profile_fingerprint)
+    profile/cut/NAME/FORM           the measured errors of the estimate of an input job at a cut
     profile/link/FROM/TO            the measurements of a link between two sites
     profile/site/NAME               those of a site
     adapt/NAME                      the memory of a composition's adaptation (compressed)

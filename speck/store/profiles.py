@@ -51,6 +51,14 @@ class MeasuredLink:
     active: LinkProfile | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CutCorrection:
+    """The ratios of measured values of an input job to those of the model, at ``until`` (Unix time, s)."""
+
+    ratios: Mapping[str, float]
+    until: float
+
+
 def encode_job_profile(profile: JobProfile) -> bytes:
     """The inverse of :func:`decode_job_profile` for measured values."""
     data = _values_data(profile.values())
@@ -88,6 +96,19 @@ def encode_site_profile(profile: SiteProfile) -> bytes:
 def decode_site_profile(name: str, value: bytes) -> SiteProfile:
     """The measured values of a site."""
     return SiteProfile(name=name, **_values(json.loads(value)))
+
+
+def encode_cut_correction(correction: CutCorrection) -> bytes:
+    """The inverse of :func:`decode_cut_correction`; the ratios have four digits."""
+    ratios = {_SHORT[name]: _number(ratio) for name, ratio in correction.ratios.items()}
+    return _packed({"u": round(correction.until), **ratios})
+
+
+def decode_cut_correction(value: bytes) -> CutCorrection:
+    """The correction of an input job at a cut."""
+    data = json.loads(value)
+    until = float(data.pop("u"))
+    return CutCorrection({_LONG[short]: float(ratio) for short, ratio in data.items()}, until)
 
 
 def _link_data(link: LinkProfile) -> dict[str, Any]:

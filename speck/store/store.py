@@ -44,7 +44,7 @@ from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
 from speck.store.leveldb.database import Copy, Database
 from speck.store.opening import check, ensure_format, identity_of, leave_pair, next_number
-from speck.store.profiles import MeasuredLink
+from speck.store.profiles import CutCorrection, MeasuredLink
 from speck.store.records import (
     AttemptRecord,
     DeletedComposition,
@@ -400,6 +400,15 @@ class Store:
             return (job, form), profiles.decode_job_profile(value)
 
         return dict(self._scan(b"profile/job/", decode))
+
+    def cut_corrections(self) -> dict[tuple[str, str], CutCorrection]:
+        """The measured errors of the estimates of cuts, by the name of the input job and its form."""
+
+        def decode(path: str, value: bytes) -> tuple[tuple[str, str], CutCorrection]:
+            job, form = path.split("/")
+            return (job, form), profiles.decode_cut_correction(value)
+
+        return dict(self._scan(b"profile/cut/", decode))
 
     def links(self) -> dict[tuple[str, str], MeasuredLink]:
         """The measurements of links, by the names of both sites."""

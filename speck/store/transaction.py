@@ -13,7 +13,7 @@ from speck.store import codec, profiles
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.agents import AgentRecord, CodeRecord
 from speck.store.codec import key_of, number_part
-from speck.store.profiles import MeasuredLink
+from speck.store.profiles import CutCorrection, MeasuredLink
 from speck.store.records import (
     AttemptRecord,
     DeletedComposition,
@@ -90,7 +90,8 @@ class Transaction:
         """Forget a job, what was tried of it, and its measured load."""
         self._changes[key_of("job", name)] = None
         self.put_tries(name, None)
-        self._changes |= dict.fromkeys(self._keys(key_of("profile", "job", name, "")))
+        for kind in ("job", "cut"):
+            self._changes |= dict.fromkeys(self._keys(key_of("profile", kind, name, "")))
 
     def put_tries(self, job: str, tries: RetryState | None) -> None:
         """Write what was tried of a job; ``None`` forgets it."""
@@ -103,6 +104,14 @@ class Transaction:
     def delete_job_profile(self, job: str, form: str) -> None:
         """Forget the measured load of a job in a form."""
         self._changes[key_of("profile", "job", job, form)] = None
+
+    def put_cut_correction(self, job: str, form: str, correction: CutCorrection) -> None:
+        """Write the measured errors of the estimate of an input job at a cut."""
+        self._changes[key_of("profile", "cut", job, form)] = profiles.encode_cut_correction(correction)
+
+    def delete_cut_correction(self, job: str, form: str) -> None:
+        """Forget the measured errors of the estimate of an input job at a cut."""
+        self._changes[key_of("profile", "cut", job, form)] = None
 
     def put_link(self, source: str, target: str, link: MeasuredLink) -> None:
         """Write the measurements of a link between two sites."""

@@ -12,6 +12,7 @@ import pytest
 from speck.apply.planned import PlannedChange
 from speck.binder import QueryRunner, Registry
 from speck.coordinator import Services, build
+from speck.coordinator.placing.cut_corrections import CutCorrections
 from speck.coordinator.placing.cuts import cut_of, queries_with_cuts
 from speck.coordinator.placing.placer import PlacementRequest
 from speck.core.adaptation import Cuts, Entry, Trigger
@@ -464,9 +465,19 @@ def test_the_loop_changes_cuts_and_keeps_what_holds(bench: Bench) -> None:
     bench.profiles = {name: profile(5000.0, 0.33) for name in INPUTS} | {"q5.rest": profile(3300.0, 0.01)}
     targets = [each.target for each in bench.services.adaptation.mover.advise("q", {}, 0.15).candidates]
     assert targets == []
-    bench.services.changes.cuts.corrections._ratios.clear()
+    corrections, store = bench.services.changes.cuts.corrections, bench.services.adaptation.store
+    corrections._ratios.clear()
     [candidate] = bench.services.adaptation.mover.advise("q", {}, 0.15).candidates
     assert candidate.target == "cut partials"
+    # A server that begins later knows it too, for a week, and as long as there are the jobs.
+    corrections._ratios.update(CutCorrections(store, lambda: NOW)._ratios)
+    assert bench.services.adaptation.mover.advise("q", {}, 0.15).candidates == []
+    job = bench.services.coordinator.deployments.composition("q").jobs["q5.bids-a"]
+    modelled = JobProfile(cost=measured(1e-5), selectivity=measured(1.0))
+    assert CutCorrections(store, lambda: NOW + 6 * 86_400).corrected(job, modelled) is not None
+    assert CutCorrections(store, lambda: NOW + 8 * 86_400).corrected(job, modelled) is None
+    assert user.delete_composition(bench.services.coordinator, "q").wait(30)
+    assert store.cut_corrections() == {}
 
 
 def test_a_cut_is_taken_back_as_a_move_is(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from speck.placement.profile import FIXED, JobProfile, Known, LinkProfile, SiteP
 from speck.store import JobRecord, Store
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.repair import check, repair
-from speck.store.profiles import MeasuredLink, decode_job_profile, encode_job_profile
+from speck.store.profiles import CutCorrection, MeasuredLink, decode_job_profile, encode_job_profile
 from testbed.benches.jobs_by_hand import make_job
 from tests.support.properties import property_test
 
@@ -36,6 +36,7 @@ def measured(value: float) -> Value:
 
 
 PROFILE = JobProfile(rate_in=measured(500), cost=measured(2.345e-5), busiest="count")
+CORRECTION = CutCorrection({"cost": 1.25, "selectivity": 0.001}, NOW)
 LINK = MeasuredLink(
     passive=LinkProfile(
         source="A", target="D", round_trip=measured(0.16), bandwidth=measured(2.5e5), at_least=True
@@ -69,11 +70,13 @@ def test_profiles_of_jobs_links_and_sites(tmp_path: Path) -> None:
         with store.transaction() as transaction:
             transaction.put_job(JobRecord("a", "demo", 0))
             transaction.put_job_profile("a", FORM, PROFILE)
+            transaction.put_cut_correction("a", FORM, CORRECTION)
             transaction.put_link("A", "D", LINK)
             transaction.put_site_profile(SITE)
         assert store.events() == []
     with Store(tmp_path / "store") as store:
         assert store.job_profiles() == {("a", FORM): PROFILE}
+        assert store.cut_corrections() == {("a", FORM): CORRECTION}
         assert store.links() == {("A", "D"): LINK}
         assert store.site_profiles() == {"A": SITE}
 
@@ -84,9 +87,11 @@ def test_a_profile_goes_with_its_job_alone(tmp_path: Path) -> None:
             for name in ("a", "ab"):
                 transaction.put_job(JobRecord(name, "demo", 0))
                 transaction.put_job_profile(name, FORM, PROFILE)
+                transaction.put_cut_correction(name, FORM, CORRECTION)
         with store.transaction() as transaction:
             transaction.delete_job("a")
         assert list(store.job_profiles()) == [("ab", FORM)]
+        assert list(store.cut_corrections()) == [("ab", FORM)]
 
 
 def test_backup_keeps_profiles(tmp_path: Path) -> None:
@@ -120,6 +125,21 @@ def test_check_and_repair_of_a_profile_whose_job_is_not_known(tmp_path: Path) ->
         assert check(store.records(), directory) == []
         assert store.job_profiles() == {}
         assert store.links() == {("A", "D"): LINK}
+
+
+def test_check_and_repair_of_a_cut_correction_whose_job_is_not_known(tmp_path: Path) -> None:
+    directory = tmp_path / "store"
+    with Store(directory) as store:
+        with store.transaction() as transaction:
+            transaction.put_job(JobRecord("b", "demo", 0))
+            transaction.put_cut_correction("a", FORM, CORRECTION)
+            transaction.put_cut_correction("b", FORM, CORRECTION)
+        whats = [each.what for each in check(store.records(), directory)]
+        assert "profile of job 'a'" in whats
+        assert "profile of job 'b'" not in whats
+    repair(directory)
+    with Store(directory) as store:
+        assert ("a", FORM) not in store.cut_corrections()
 
 
 def test_the_fingerprint_of_a_moved_job_stays() -> None:

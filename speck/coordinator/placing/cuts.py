@@ -34,7 +34,7 @@ class CutChooser:
 
     deployments: Deployments
     placer: Placer
-    corrections: CutCorrections = field(default_factory=CutCorrections)
+    corrections: CutCorrections
 
     def chosen(self, composition: Composition) -> tuple[Composition, dict[str, str]]:
         """The composition with a cut for each input, and the reason by job name.

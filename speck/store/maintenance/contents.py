@@ -37,6 +37,7 @@ class Contents:
     abandoned_sessions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     operations: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     job_profiles: dict[tuple[str, str], JobProfile] = field(default_factory=dict)
+    cut_corrections: list[tuple[str, str]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     unreadable: dict[bytes, str] = field(default_factory=dict)
 
@@ -86,6 +87,9 @@ class Contents:
                 self.operations[identifier] = codec.decode_operation(value)
             case ["profile", "job", name, form]:
                 self.job_profiles[name, form] = profiles.decode_job_profile(value)
+            case ["profile", "cut", name, form]:
+                profiles.decode_cut_correction(value)
+                self.cut_corrections.append((name, form))
             case ["profile", "link", source, target]:
                 profiles.decode_link(source, target, value)
             case ["profile", "site", name]:

@@ -157,9 +157,10 @@ def _desired_jobs(contents: Contents) -> Iterator[Finding]:
 
 
 def _profiles(contents: Contents) -> Iterator[Finding]:
-    for name, form in contents.job_profiles:
+    kinds = {"job": contents.job_profiles, "cut": contents.cut_corrections}
+    for kind, name, form in ((kind, *each) for kind, found in kinds.items() for each in found):
         if name not in contents.jobs:
-            key = key_of("profile", "job", name, form)
+            key = key_of("profile", kind, name, form)
             yield Finding(f"profile of job {name!r}", "its job is not known", "forgotten", ((key, None),))
 
 
