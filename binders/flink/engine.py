@@ -27,7 +27,7 @@ from binders.flink.submission.job_config import STATE_KIND, attempt_directories,
 from binders.flink.submission.labels import found
 from binders.flink.submission.launcher import Launcher
 from binders.flink.submission.preflight import Preflight
-from binders.flink.workers import idle_cores, workers_of
+from binders.flink.workers import cores_of, idle_cores, workers_of
 from speck.binder import EngineBinder
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
@@ -275,13 +275,13 @@ class FlinkEngine(EngineBinder):
             self.stop(handle, keep_state=False)
 
     def capacity(self) -> Capacity:
-        """The slots of the cluster, and the cores and memory (bytes) of its TaskManagers."""
+        """The slots of the cluster, the cores of its machines, and the memory (bytes) of its TaskManagers."""
         seen = self.rest.overview()
         managers = self.rest.task_managers()
         return Capacity(
             slots=seen.slots,
             slots_free=seen.slots_free,
-            cores=total(managers, "hardware", "cpuCores"),
+            cores=cores_of(managers),
             memory=total(managers, "memoryConfiguration", "totalProcessMemory"),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,12 +15,38 @@ from speck.core.runtime import Worker
 # and 0.004 for each job (benchmarks/placement/README.md, by process).
 TASK_MANAGERS, ONE_PROCESS = Idle(0.01, 0.005), Idle(0.02, 0.009)
 NO_PORT = -1  # of a TaskManager that exchanges data in memory
+_HOST = re.compile(r"@(.+):\d+/")  # in pekko.tcp://flink@HOST:PORT/user/rpc/taskmanager_0
 
 
 def idle_cores(managers: Iterable[Mapping[str, Any]]) -> Idle:
     """The cores without messages of the processes whose time is that of these TaskManagers."""
     alone = [each.get("dataPort") == NO_PORT for each in managers]
     return ONE_PROCESS if alone and all(alone) else TASK_MANAGERS
+
+
+def cores_of(managers: Iterable[Mapping[str, Any]]) -> int | None:
+    """The cores of the machines of these TaskManagers; ``None`` if one does not report them, or without any.
+
+    Each reports those of its machine, or of its container, which several at one host share.
+    """
+    found: dict[str, list[int | None]] = {}
+    for each in managers:
+        found.setdefault(_machine(each), []).append((each.get("hardware") or {}).get("cpuCores"))
+    total = 0
+    for there in found.values():
+        known = [cores for cores in there if cores is not None]
+        if len(known) < len(there):
+            return None
+        total += max(known)
+    return total if found else None
+
+
+def _machine(manager: Mapping[str, Any]) -> str:
+    """The host in the address of a TaskManager; its id where that names none."""
+    if manager.get("dataPort") == NO_PORT:
+        return ""  # in the one process of a small cluster
+    host = _HOST.search(str(manager.get("path", "")))
+    return host[1] if host is not None else text(manager["id"])
 
 
 def workers_of(rest: FlinkRest) -> list[Worker]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from binders.flink.metrics.rates import BACKPRESSURED, BUSY, IDLE, RECORDS_OUT
 from binders.flink.metrics.rates import VertexSample as Counters
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.validation import Aggregate, aggregates
-from binders.flink.workers import ONE_PROCESS, TASK_MANAGERS, idle_cores
+from binders.flink.workers import ONE_PROCESS, TASK_MANAGERS, cores_of, idle_cores
 from speck.core.profile import EVENT_LOOP, AckSample, JobSample, VertexSample
 from testbed.doubles.engine_answers import FLINK_JOB, VERTEX, AnswerServer, flink_answers, serving
 
@@ -281,3 +282,27 @@ def test_metrics_of_a_sink_that_registers_later_are_found() -> None:
     first, unknown, learned, known = found
     assert (first, unknown, learned) == ((None, None), (10, None), (None, None))
     assert known == (10, 10)
+
+
+def manager(at: str, cores: int | None = 2, **fields: Any) -> dict[str, Any]:
+    """A TaskManager as Flink lists it, ``at`` a host and port."""
+    hardware = {} if cores is None else {"cpuCores": cores}
+    path = f"pekko.tcp://flink@{at}/user/rpc/taskmanager_0"
+    return {"id": f"{at}-1a2b3c", "path": path, "dataPort": 4001, "hardware": hardware} | fields
+
+
+@pytest.mark.parametrize(
+    ("managers", "cores"),
+    [
+        ([manager("10.0.0.1:4000")], 2),
+        ([manager("10.0.0.1:4000"), manager("10.0.0.1:4002")], 2),
+        ([manager("10.0.0.1:4000"), manager("10.0.0.2:4000", 8), manager("10.0.0.2:4002", 8)], 10),
+        ([manager("[fd00::1]:4000"), manager("[fd00::1]:4002")], 2),
+        ([manager("a:1", path="pekko://flink/user", dataPort=-1), manager("b:1", path="", dataPort=-1)], 2),
+        ([manager("a:1", path="odd"), manager("b:1", path="odd")], 4),
+        ([manager("10.0.0.1:4000"), manager("10.0.0.1:4002", None)], None),
+        ([], None),
+    ],
+)
+def test_the_cores_of_a_machine_count_once(managers: list[dict[str, Any]], cores: int | None) -> None:
+    assert cores_of(managers) == cores
