@@ -13,12 +13,11 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.core.clocks import Clock, steady_beside
-from speck.core.inventory import Inventory, Site, choose_site
+from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, profile_fingerprint
 from speck.core.profile import JobSample
 from speck.core.runtime import Capacity, Handle
@@ -137,7 +136,7 @@ class Measures:
 
     def engines(self) -> list[str]:
         """The addresses of all engines of the inventory."""
-        return list(self._sites)
+        return list(self.inventory.sites_by_engine())
 
     def ask(self, key: EngineKey, jobs: Sequence[Deployment]) -> None:
         """Ask an engine for the counts of its jobs; raises nothing."""
@@ -160,7 +159,7 @@ class Measures:
     def unasked(self) -> list[str]:
         """The addresses of the engines of the inventory whose capacity was not asked for yet."""
         with self._lock:
-            return [address for address in self._sites if address not in self._asked]
+            return [address for address in self.engines() if address not in self._asked]
 
     def ask_capacity(self, address: str) -> None:
         """Ask an engine for its cores and memory; raises nothing."""
@@ -204,7 +203,7 @@ class Measures:
     def _link(self, copy: _Copy, broker: str) -> Link | None:
         """The link from the site of a copy to a broker; ``None`` if that is its own, or not known."""
         broker = self.inventory.own_broker_address(broker)  # a job reports the address that it uses
-        site, target = self._site_of(copy), self._places.get(broker)
+        site, target = self._site_of(copy), self._place_of(broker)
         if site is None or target is None or site.broker_address == broker:
             return None
         return site.name, target
@@ -212,23 +211,21 @@ class Measures:
     def _link_from(self, copy: _Copy) -> Link | None:
         """The link from the broker that a copy reads to its site; as of :meth:`_link`."""
         broker, site = copy.job.source_broker, self._site_of(copy)
-        source = self._places.get(broker)
+        source = self._place_of(broker)
         if site is None or source is None or site.broker_address == broker:
             return None
         return source, site.name
 
-    @cached_property
-    def _sites(self) -> dict[str, list[Site]]:
-        """The sites of each engine, by its address."""
-        return self.inventory.sites_by_engine()
-
     def _site_of(self, copy: _Copy) -> Site | None:
-        return choose_site(self._sites.get(copy.handle.address, []), copy.job.site_hints)
+        return self.inventory.site_of_engine(copy.handle.address, *copy.job.site_hints)
 
-    @cached_property
-    def _places(self) -> dict[str, str]:
-        """The name of the site of each broker, by its address."""
-        return {each.broker_address: each.name for each in reversed(self.inventory.places())}
+    def _place_of(self, broker: str) -> str | None:
+        """The name of the site of a broker, or else its own, by its address."""
+        site = self.inventory.site_of_broker(broker)
+        if site is not None:
+            return site.name
+        brokers = self.inventory.brokers.items()
+        return next((name for name, each in brokers if each.broker_address == broker), None)
 
     def forget_others(self, copies: Mapping[str, str]) -> None:
         """Forget all but these ``copies``: the engine's id of each job by its name."""
@@ -280,7 +277,7 @@ class Measures:
     def sites(self) -> dict[str, SiteProfile]:
         """All sites of the inventory, by name."""
         stored = self.deployments.store.site_profiles()
-        return {name: self._site(name, stored.get(name)) for name in self.inventory.sites}
+        return {name: self._site(site, stored.get(name)) for name, site in self.inventory.sites.items()}
 
     def inputs(self) -> Inputs:
         """The best known profiles of all jobs, links and sites, for the placer; sampling goes on a minute."""
@@ -329,12 +326,13 @@ class Measures:
     def _speeds(self) -> dict[str, float]:
         """The speed of the cores of each engine's site, by the engine's address."""
         speeds = {name: each.speed.value for name, each in self.sites().items() if each.speed is not None}
-        return {address: speeds.get(sites[0].name, 1.0) for address, sites in self._sites.items()}
+        served = self.inventory.sites_by_engine()
+        return {address: speeds.get(sites[0].name, 1.0) for address, sites in served.items()}
 
-    def _site(self, name: str, stored: SiteProfile | None) -> SiteProfile:
+    def _site(self, site: Site, stored: SiteProfile | None) -> SiteProfile:
         with self._lock:
             capacities = dict(self._capacities)
-        return site_profile(self.inventory.sites[name], capacities, stored, self.clock())
+        return site_profile(site, capacities, stored, self.clock())
 
     def _stored_jobs(self) -> dict[tuple[str, str], JobProfile]:
         """The stored profiles by name and form, without values that are too old."""

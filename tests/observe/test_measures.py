@@ -12,6 +12,7 @@ import pytest
 from speck.coordinator import Services, build
 from speck.core.inventory import Inventory, Scale
 from speck.core.job import Job, profile_fingerprint
+from speck.core.live_inventory import LiveInventory
 from speck.core.profile import AckSample, JobSample
 from speck.core.runtime import Capacity
 from speck.core.settings import Settings
@@ -353,6 +354,21 @@ def test_the_fixed_share_outlives_the_samples_that_told_it(bench: Bench) -> None
 
 
 # --- links, sites, inputs
+
+
+def test_a_site_that_joins_later_is_measured(bench: Bench) -> None:
+    bench.apply(flink_job("a"))
+    bench.measure()
+    joined = "http://j:8081/"
+    inventory = bench.services.coordinator.inventory
+    assert isinstance(inventory, LiveInventory)
+    inventory.replace(Inventory({**SITES.sites, "J": one_site("J", joined, "tcp://j:1883")}))
+    bench.acks = (AckSample(broker=AT_D, least=0.08, median=0.1, window_full=0.1),)
+    bench.apply(flink_job("a"), flink_job("b", joined, sink_broker=AT_D))
+    bench.measure()
+    assert joined in bench.measures.engines()
+    assert joined not in bench.measures.unasked()
+    assert known(bench.measures.measured_links()["J", "D"].round_trip) == (0.08, Known.MEASURED)
 
 
 def test_links_are_measured_by_acknowledgements(bench: Bench) -> None:
