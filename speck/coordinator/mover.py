@@ -50,7 +50,7 @@ class Mover:
         cuts = [each for each in cuts if each.gain >= least]
         steps = sorted([*steps, *cuts], key=lambda each: -each.gain) if cuts else steps
         gain, rewires = _gain(placed), 0.0
-        if gain < least:
+        if gain < least or gain <= 0:
             rewires = _gain(placer.place(desired, replace(wishes, homes_stay=False)))
         return Advised(steps, gain, placed.advice.after.multiplier, rewires)
 

@@ -269,6 +269,12 @@ def test_silent_site_is_advised_upon_and_nothing_else() -> None:
     assert memory.streak is None
 
 
+def test_a_least_gain_of_zero_is_no_gain_by_other_topics() -> None:
+    options = replace(SEEN.options, min_gain=0.0)
+    answer, _ = decide(READY, replace(SEEN, candidates=(), gain=0.0, options=options), NOW)
+    assert answer == Hold("no placement is better")
+
+
 def test_topics_are_moved_by_users_alone() -> None:
     answer, _ = decide(READY, replace(SEEN, candidates=(), gain=0.0, rewires=0.3), NOW)
     assert isinstance(answer, Advise)

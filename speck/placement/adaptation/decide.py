@@ -285,7 +285,7 @@ def _choose(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choic
     found = found or next(iter(permitted), None)
     if found is None:
         memory = replace(memory, streak=memory.streak if _is_awaited(memory.streak, seen) else None)
-        if seen.rewires >= seen.options.min_gain:
+        if seen.rewires > 0 and seen.rewires >= seen.options.min_gain:
             return Advise(REWIRED), memory
         about = seen.candidates[0] if seen.candidates else None
         reasons = [objections[0][1] if objections else "no placement is better", seen.stale]
