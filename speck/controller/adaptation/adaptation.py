@@ -162,17 +162,12 @@ class Adaptation:
         return self._shown(head)
 
     def _shown(self, head: Head) -> dict[str, Any]:
-        memory, options, observed = (
-            self._memory(head.name),
-            self._options(head),
-            self._observations.get(head.name),
-        )
-        acts = self.period > 0 and options.mode == "auto"
+        memory, options = self._memory(head.name), self._options(head)
+        observed, enabled = self._observations.get(head.name), self.period > 0
+        acts = enabled and options.mode == "auto"
         following = self._next(observed) if acts and observed is not None else None
-        enabled, now = self.period > 0, self.clock()
-        return {"composition": head.name, "revision": head.revision, "next": following} | memory_data(
-            memory, options, now, enabled=enabled
-        )
+        data = memory_data(memory, options, self.clock(), enabled=enabled)
+        return {"composition": head.name, "revision": head.revision, "next": following} | data
 
     def _next(self, observed: Observations) -> float | None:
         """The time of the next decision (Unix, s); ``None`` before the first."""
@@ -182,7 +177,8 @@ class Adaptation:
 
     def _memory(self, name: str) -> AdaptationState:
         """The memory of a composition, with no time further ahead than it may be."""
-        return limits.bounded(self.store.adaptation(name), self.clock())
+        now, options = self.clock(), self._options(self.deployments.head(name))
+        return limits.with_present_limit(limits.bounded(self.store.adaptation(name), now), options, now)
 
     def _options(self, head: Head) -> PlacementOptions:
         if not head.revision:
@@ -218,12 +214,14 @@ class Adaptation:
             _log.exception("the adaptation of composition %r failed", name)
 
     def _observe(self, name: str) -> None:
+        observed, now = self._observations_of(name), self.steady()
         try:
             present = self.mover.present(name)
         except SpeckError as error:
-            self._hold(name, f"its placement cannot be computed: {error}")
+            if now - observed.decided >= self.period:
+                observed.decided = now
+                self._hold(name, f"its placement cannot be computed: {error}")
             return
-        observed, now = self._observations_of(name), self.steady()
         observed.add(present, self._waiting(name), self.store.adaptation(name).rates, now)
         # Each decision has samples of its own.
         period = max(self.period, present.inputs.interval) if present.inputs.interval > LEAST else self.period
