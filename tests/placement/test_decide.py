@@ -598,6 +598,26 @@ def test_a_way_back_that_was_stored_and_not_begun_is_begun() -> None:
     assert after.bans == memory.bans
 
 
+def test_a_step_whose_source_left_the_inventory_is_kept() -> None:
+    step = replace(STEP, due=NOW, looked=NOW, windows=2)
+    seen = replace(SEEN, revision=4, automatic=True, progress=DONE, stranded=True)
+    seen = replace(seen, realised=replace(REALISED, objective=2.0))
+    answer, memory = decide(AdaptationState(revision=4, steps=(step,)), seen, NOW + 60)
+    assert isinstance(answer, Hold)
+    assert "the step is kept, as D has left the inventory: it gains" in answer.reason
+    assert memory.steps[0].outcome is StepOutcome.KEPT
+    assert not memory.bans
+
+
+def test_a_way_back_to_a_site_that_left_the_inventory_is_forgotten() -> None:
+    _, memory = judged(replace(REALISED, objective=2.0))
+    assert memory.pending is not None and memory.pending.back
+    seen = replace(SEEN, revision=4, automatic=True, stranded=True)
+    answer, after = decide(memory, seen, NOW + 200)
+    assert isinstance(answer, Hold)
+    assert after.pending is None
+
+
 @pytest.mark.parametrize("failed", [True, False])
 def test_a_refused_way_back_keeps_its_ban(failed: bool) -> None:
     """Of a step whose move failed, or that was stored and not begun as the server ended."""

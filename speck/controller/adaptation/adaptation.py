@@ -314,6 +314,7 @@ class Adaptation:
             idle=observed.idle,
             awaited=[job for job, cause in waiting.items() if was_fresh(present.inputs, cause)],
             stale=undecidable_text(present, observed),
+            stranded=pending is not None and self.obstacles.is_stranded(pending),
             progress=None if pending is None else self._progress(name, pending, head),
             failing=[] if pending is None else self._failing(name, pending, now),
             realised=None if pending is None or hold else self._realised(name, pending, present, observed),

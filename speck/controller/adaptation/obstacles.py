@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from speck.apply.operations import Operations
 from speck.controller.reconciler import Reconciler
+from speck.core.adaptation import Cuts, StepRecord
 from speck.core.clocks import Clock
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -91,6 +92,11 @@ class Obstacles:
         if self.reconciler.note(job) is None:
             return False
         return self.reconciler.next_try(job) is not None or self.reconciler.backoff.suspended(job) is not None
+
+    def is_stranded(self, step: StepRecord) -> bool:
+        """True if the site that the jobs of a step return to has left the inventory."""
+        place = step.target if step.back else step.source
+        return not isinstance(place, Cuts) and place not in self.inventory.sites
 
     def moving(self, name: str) -> int:
         """The number of other compositions' steps that are being carried out."""

@@ -138,7 +138,7 @@ def _judge(
     if not step.due and now < step.looked:
         return Hold("the revert was refused, and is tried again later"), memory
     if progress is None and seen.revision < step.revision:  # the server ended before it was begun
-        return _begun_anew(memory, step)
+        return _begun_anew(memory, step, seen)
     state = OperationState.SUCCEEDED if progress is None else progress.state
     waiting, failed = state is OperationState.WAITING, state is OperationState.FAILED
     if state is OperationState.RUNNING or (waiting and not seen.silent):
@@ -156,11 +156,11 @@ def _judge(
     return _judge_window(memory, step, seen, now)
 
 
-def _begun_anew(memory: AdaptationState, step: StepRecord) -> tuple[Choice, AdaptationState]:
+def _begun_anew(memory: AdaptationState, step: StepRecord, seen: Situation) -> tuple[Choice, AdaptationState]:
     """A step that was stored and not begun, as the server ended: it is forgotten, but not a way back."""
     former = memory.steps[-2] if len(memory.steps) > 1 else step
     bans = [each for each in memory.bans if each.jobs == step.jobs and each.target == step.source]
-    if step.back and bans:
+    if step.back and bans and not seen.stranded:
         return Revert(bans[-1].reason, former, bans[-1]), memory
     return Hold("the last step was not started"), replace(memory, steps=memory.steps[:-1])
 
@@ -225,7 +225,10 @@ def _kept_unjudged(memory: AdaptationState, step: StepRecord, why: str) -> tuple
 def _back(
     memory: AdaptationState, step: StepRecord, reason: str, seen: Situation, now: float
 ) -> tuple[Choice, AdaptationState]:
-    """Take a step back, once, and ban it."""
+    """Take a step back, once, and ban it; one without a way back is retained."""
+    if seen.stranded:
+        kept = with_last(memory, replace(step, outcome=StepOutcome.KEPT))
+        return Hold(f"the step is kept, as {step.source} has left the inventory: {reason}"), kept
     failed = seen.progress is not None and seen.progress.state is OperationState.FAILED
     ban = _ban_since(memory, step, now) or ban_of(memory, step, reason, now)
     ended = replace(step, outcome=StepOutcome.FAILED if failed else StepOutcome.BACK)

@@ -103,8 +103,9 @@ class Situation:
     ``lagging`` are the jobs that fall behind, ``draining`` those that work off a backlog.  ``rewires`` is the
     gain of advice that also moves topics, which is a user's to accept.  ``progress`` is that of the pending
     step's operation (``None``: there is none), ``realised`` its effect (``None``: not measured), ``failing``
-    are its jobs that have failed since it was looked at, though their engine answers.  ``interval`` is the
-    time between two samples of a job, s.
+    are its jobs that have failed since it was looked at, though their engine answers; ``stranded``: they have
+    no way back, as the site of that has left the inventory.  ``interval`` is the time between two samples of
+    a job, s.
 
     ``undecidable`` are the jobs that are not moved, since no message reaches them, or since their own rate or
     that of a job beside them is not fresh, for the reason ``stale``; ``idle`` are those of them that no
@@ -131,6 +132,7 @@ class Situation:
     rewires: float = 0.0
     progress: Progress | None = None
     failing: Sequence[str] = ()
+    stranded: bool = False
     realised: Realised | None = None
     interval: float = 0.0
     undecidable: Collection[str] = ()
