@@ -65,6 +65,10 @@ class Snapshot:
             self._started(name) and self.forms[name] == job for name, job in self.desired.items()
         )
 
+    def runs_as_desired(self, names: Iterable[str]) -> bool:
+        """True if each of these jobs runs in its desired form."""
+        return all(self._started(name) and self.forms.get(name) == self.desired.get(name) for name in names)
+
     def addresses(self) -> set[str]:
         """Of the engines and the brokers that its jobs use, or did before a change that is not through."""
         used = {

@@ -572,6 +572,26 @@ def test_nothing_is_decided_while_a_step_is_at_work(state: OperationState) -> No
     assert memory.pending == STEP
 
 
+@pytest.mark.parametrize(("seconds", "reverts"), [(899, False), (900, True)])
+def test_a_step_whose_jobs_do_not_start_at_an_engine_that_answers_goes_back(
+    seconds: float, reverts: bool
+) -> None:
+    waiting = Progress(state=OperationState.WAITING)
+    seen = replace(SEEN, revision=4, automatic=True, progress=waiting, failing=("clean",))
+    memory = AdaptationState(revision=4, steps=(STEP,))
+    answer, after = decide(memory, seen, NOW + seconds)
+    assert isinstance(answer, Revert) is reverts
+    if reverts:
+        assert "job clean does not start there" in answer.reason
+        # Where they do not start either, healing goes on, and so do the decisions.
+        seen = replace(seen, revision=5)
+        answer, after = decide(after, seen, NOW + seconds + 899)
+        assert after.pending is not None and after.pending.back
+        answer, after = decide(after, seen, NOW + seconds + 900)
+        assert isinstance(answer, Hold)
+        assert after.steps[-1].outcome is StepOutcome.FAILED
+
+
 @pytest.mark.parametrize(("revision", "automatic"), [(5, False), (4, False), (5, True)])
 def test_a_users_apply_ends_a_pending_step(revision: int, automatic: bool) -> None:
     seen = replace(SEEN, revision=revision, automatic=automatic, progress=DONE, realised=REALISED)

@@ -353,7 +353,7 @@ class Adaptation:
         state = OperationState(data["state"])
         # What an operation leaves waiting is done later, by heals.
         waits = state is OperationState.WAITING
-        if waits and (step.due or self.deployments.snapshot(head).is_carried_out()):
+        if waits and (step.due or self.deployments.snapshot(head).runs_as_desired(step.jobs)):
             return Progress(state=OperationState.SUCCEEDED)
         failed = [each for each in data["actions"] if each["state"] == "failed"]
         why = "; ".join(filter(None, [data["error"], *(each["error"] for each in failed)]))
@@ -361,7 +361,8 @@ class Adaptation:
 
     def _failing(self, name: str, step: StepRecord, now: float) -> list[str]:
         """The jobs of a step that have failed since it was looked at, or wait for their next attempt."""
-        return self.obstacles.failing(name, step.jobs, step.looked - now + self.steady())
+        since = step.looked - now + self.steady() if step.due else math.inf  # repairs begin it
+        return self.obstacles.failing(name, step.jobs, since)
 
     def _operation(self, name: str, step: StepRecord) -> dict[str, Any] | None:
         identifier = step.operation or next(

@@ -141,9 +141,12 @@ def _judge(
         return _begun_anew(memory, step, seen)
     state = OperationState.SUCCEEDED if progress is None else progress.state
     waiting, failed = state is OperationState.WAITING, state is OperationState.FAILED
-    if state is OperationState.RUNNING or (waiting and not seen.silent):
+    # Healing completes what waits for an engine; with one that answers, it would have done so by now.
+    stuck = waiting and bool(seen.failing) and now >= step.at + UNJUDGED
+    if state is OperationState.RUNNING or (waiting and not stuck and not seen.silent):
         return Hold(f"a step is in progress ({state.value})"), memory
-    if step.back and not waiting:
+    if step.back and (stuck or not waiting):
+        failed = failed or stuck
         outcome = StepOutcome.FAILED if failed else StepOutcome.KEPT
         what = "the revert failed (see its operation)" if failed else "the step is reverted"
         return Hold(what), with_last(memory, replace(step, outcome=outcome))
@@ -151,6 +154,8 @@ def _judge(
         return _back(memory, step, f"the move failed: {progress.error or 'see its operation'}", seen, now)
     if seen.silent:
         return Advise(_silence(seen)), memory
+    if stuck:
+        return _back(memory, step, f"job {', '.join(seen.failing)} does not start there", seen, now)
     if not step.due:
         return _await(memory, step, progress, now)
     return _judge_window(memory, step, seen, now)
