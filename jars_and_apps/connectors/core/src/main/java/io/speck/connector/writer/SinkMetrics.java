@@ -9,7 +9,8 @@ import java.util.concurrent.atomic.LongAdder;
  * Counts of all writers of one job in this process, for stamped messages.
  *
  * @param resent messages sent again to a broker that may have lost them
- * @param retainedDropped messages dropped for want of memory before their broker had had them for long enough
+ * @param retainedDropped messages dropped before their broker had had them for long enough: for want of memory, or
+ *     since the broker refused them when they were sent again
  * @param throttledMillis time that writers waited for readers to catch up
  */
 public record SinkMetrics(long resent, long retainedDropped, long throttledMillis) {

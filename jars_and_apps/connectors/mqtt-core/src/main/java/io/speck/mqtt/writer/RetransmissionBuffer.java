@@ -194,9 +194,10 @@ final class RetransmissionBuffer {
         confirm(message);
     }
 
-    /** Drops a message that the broker refuses when it is sent again. */
+    /** Drops, and counts, a message that the broker refuses when it is sent again: the broker may have lost it. */
     void drop(OutgoingMessage message) {
         if (message.deliveryNumber > 0 && messages.remove(message)) {
+            SinkMetrics.counters(message.job).retainedDropped.increment();
             release(message);
         }
     }

@@ -41,6 +41,17 @@ class RetransmissionBufferTest {
     }
 
     @Test
+    void aMessageThatIsRefusedWhenItIsSentAgainIsCountedOnce() {
+        RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 10_000);
+        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[1], null, bytes("refused"), bytes("r/0/0/0")));
+        OutgoingMessage again = buffer.again(message -> true).get(0);
+        buffer.drop(again);
+        buffer.drop(again);
+        assertTrue(buffer.isEmpty());
+        assertEquals(1, SinkMetrics.of("refused").retainedDropped());
+    }
+
+    @Test
     void aSmallProcessRetainsLess() {
         assertEquals(8, RetransmissionBuffer.defaultMegabytes(128L << 20));
         assertEquals(16, RetransmissionBuffer.defaultMegabytes(600L << 20));
