@@ -41,9 +41,11 @@ final class BackPressure {
     private static final String MARKERS = "speck/drain/";
     private static final String ANSWERS = "speck/drained/";
     private static final long DEFAULT_MEGABYTES = 64;
-    private static final int REJECTED = 0x80;
+    static final int REJECTED = 0x80;
     /** A marker that was not answered for so long may be lost. */
     private static final long MARKER_NANOS = TimeUnit.SECONDS.toNanos(10);
+    /** After a rejected marker, another one shows whether it is permitted by then. */
+    private static final long REJECTED_NANOS = TimeUnit.SECONDS.toNanos(60);
     private static final int TOPICS_REMEMBERED = 1000;
 
     private static final class Session {
@@ -58,7 +60,7 @@ final class BackPressure {
         private long markedNanos;
         /** The bytes that the broker had received before the last marker answered on this connection; -1 if unknown. */
         private long readReceived = -1;
-        /** True if this process may not send it markers. */
+        /** True if this process may not send it markers, as far as the last one shows. */
         private boolean closedToMarkers;
         /** True while a writer waits for its reader. */
         private boolean holds;
@@ -130,7 +132,7 @@ final class BackPressure {
         stored.reset();
         received.reset();
         sessions.values().forEach(session -> {
-            session.marked = false;
+            session.marked = session.closedToMarkers; // a broker may close each connection at a marker
             session.readReceived = -1;
         });
         connections++; // the broker may begin to count what it receives anew
@@ -188,17 +190,23 @@ final class BackPressure {
 
     /**
      * Takes the acknowledgement of a marker; false if the message is none. A marker without a subscriber was dropped, and
-     * is sent again later: the session's reader has not begun yet.
+     * is sent again later: the session's reader has not begun yet. So is one that was rejected: access rules change.
      */
     boolean acknowledged(OutgoingMessage message, int reason) {
         if (message.delivery != markers) {
             return false;
         }
+        boolean rejected = reason >= REJECTED;
         Session session = sessions.get(message.topic.substring(MARKERS.length()));
-        if (session != null && reason >= REJECTED && !session.closedToMarkers) {
-            session.closedToMarkers = true;
-            LOG.warn("the broker rejects messages to topic '{}', which show if the session is read: writers do not"
-                    + " wait before it is full", message.topic);
+        if (session != null && session.closedToMarkers != rejected) {
+            session.closedToMarkers = rejected;
+            if (rejected) {
+                LOG.warn("the broker rejects messages to topic '{}', which show if the session is read: writers do not"
+                        + " wait before it is full", message.topic);
+            } else {
+                LOG.info("the broker accepts messages to topic '{}' again: writers wait before the session is full",
+                        message.topic);
+            }
         }
         return true;
     }
@@ -271,9 +279,10 @@ final class BackPressure {
         List<OutgoingMessage> due = new ArrayList<>();
         for (Session session : limit == 0 ? List.<Session>of() : receivers(topic)) {
             boolean filling = most(session) >= limit / 2;
-            boolean waits = session.marked && nowNanos - session.markedNanos < MARKER_NANOS;
+            long pauseNanos = session.closedToMarkers ? REJECTED_NANOS : MARKER_NANOS;
+            boolean waits = session.marked && nowNanos - session.markedNanos < pauseNanos;
             boolean wanted = !session.answers || unread(session) >= limit / WINDOWS / 4;
-            if (filling && wanted && !waits && !session.closedToMarkers) {
+            if (filling && wanted && !waits) {
                 session.marked = true;
                 session.markedNanos = nowNanos;
                 due.add(marker(session));

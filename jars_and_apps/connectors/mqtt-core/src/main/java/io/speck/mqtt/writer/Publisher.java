@@ -539,6 +539,9 @@ final class Publisher implements WriterConnection.Owner {
      * @param maximumPacketBytes the limit that it exceeds; -1 if that is not known
      */
     private void reject(OutgoingMessage message, String why, boolean ofMessage, long maximumPacketBytes) {
+        if (backPressure.acknowledged(message, BackPressure.REJECTED)) {
+            return;
+        }
         if (message.acknowledged) {
             LOG.warn("broker {} rejected {}, which was sent again: {}", login, message.description(), why);
             retention.refused(message);

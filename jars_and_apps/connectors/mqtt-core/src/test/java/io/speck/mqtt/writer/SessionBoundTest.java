@@ -42,10 +42,14 @@ class SessionBoundTest {
                 null, null);
     }
 
+    private List<OutgoingMessage> markersAfter(long seconds) {
+        now += TimeUnit.SECONDS.toNanos(seconds);
+        return pressure.markers("b/in", now);
+    }
+
     /** Sends a marker, and a message behind it; returns the marker. */
     private String mark() {
-        now += TimeUnit.SECONDS.toNanos(11);
-        List<OutgoingMessage> markers = pressure.markers("b/in", now);
+        List<OutgoingMessage> markers = markersAfter(11);
         assertEquals(1, markers.size());
         pressure.add(message());
         return new String(markers.get(0).refused(-1, "").payload(), StandardCharsets.UTF_8);
@@ -94,6 +98,29 @@ class SessionBoundTest {
         pressure.add(message());
         answer(marker);
         assertFalse(pressure.admits(message()));
+    }
+
+    @Test
+    void aRejectedMarkerHoldsNobodyAndIsTriedAgain() {
+        assertTrue(pressure.acknowledged(markersAfter(0).get(0), 0x87));
+        assertTrue(pressure.admits(message()));
+        assertEquals(List.of(), markersAfter(59));
+        OutgoingMessage again = markersAfter(2).get(0);
+        assertTrue(pressure.admits(message()), "until the broker accepts it");
+        pressure.acknowledged(again, 0);
+        assertFalse(pressure.admits(message()), "writers wait again");
+        answer(mark());
+        assertTrue(pressure.admits(message()));
+    }
+
+    /** A broker may close the connection at it. */
+    @Test
+    void aRejectedMarkerIsNotTriedAgainAtOnceOnAnotherConnection() {
+        pressure.acknowledged(markersAfter(0).get(0), BackPressure.REJECTED);
+        connect(50_000, 200_000);
+        assertTrue(pressure.admits(message()));
+        assertEquals(List.of(), markersAfter(59));
+        assertEquals(1, markersAfter(2).size());
     }
 
     @Test
