@@ -168,6 +168,22 @@ final class OutgoingMessage {
         out.writeByte(rest);
     }
 
+    /** True if bytes of this length begin as the form on the wire that {@link #encode} writes. */
+    static boolean isPacket(ByteBuf bytes, int start, int length) {
+        if ((bytes.getByte(start) & ~RETAIN) != PUBLISH_QOS_1) {
+            return false;
+        }
+        int remaining = 0;
+        for (int i = 0; i < 4 && 1 + i < length; i++) { // MQTT 5, 1.5.5
+            byte part = bytes.getByte(start + 1 + i);
+            remaining |= (part & 0x7F) << 7 * i;
+            if (part >= 0) {
+                return remaining == length - 2 - i;
+            }
+        }
+        return false;
+    }
+
     /** Reads the form on the wire that {@link #encode} writes. */
     static OutgoingMessage decode(Delivery delivery, ByteBuf packet) {
         boolean retained = (packet.readByte() & RETAIN) != 0;

@@ -1,10 +1,7 @@
 package io.speck.mqtt.writer;
 
-import io.netty.buffer.ByteBuf;
-import io.netty.buffer.Unpooled;
 import io.speck.mqtt.Login;
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
@@ -36,7 +33,6 @@ final class SpoolFolder {
     private static final Pattern SEGMENT = Pattern.compile("\\d{19}\\" + Spool.SUFFIX);
     /** A folder without messages may be one that its process is about to lock. */
     private static final Duration NEW = Duration.ofMinutes(1);
-    private static final int LARGEST_RECORD = 256 << 20; // MQTT 5, 2.1.4
 
     /** Prefix of the system properties by which the class loaders of a process know of each other's folders. */
     private static final String OWNED = "speck.spool.owned.";
@@ -180,9 +176,8 @@ final class SpoolFolder {
     }
 
     /**
-     * Reads the messages with their numbers, in order. What a crash left behind the last whole record of a segment was
-     * never forced, so its input was not acknowledged: it is passed over. So is a segment that cannot be read at all, which
-     * {@link #deleteRead} leaves on disk.
+     * Reads the messages with their numbers, in order ({@link SegmentReader}). A segment that cannot be read at all is
+     * passed over, and {@link #deleteRead} leaves it on disk.
      *
      * @param delivery the progress that all of them count to
      */
@@ -202,30 +197,16 @@ final class SpoolFolder {
         String name = segment.getFileName().toString();
         long first = Long.parseLong(name.substring(0, name.length() - Spool.SUFFIX.length()));
         try {
-            decode(Files.readAllBytes(segment), first, delivery, messages);
+            SegmentReader reader = new SegmentReader(Files.readAllBytes(segment));
+            List<OutgoingMessage> found = reader.read(first, delivery);
+            messages.addAll(found);
             read.add(segment);
+            if (reader.gaps() > 0) {
+                LOG.warn("'{}': {} bytes in {} places are damaged: at least {} messages are lost; the other {} are read",
+                        segment, reader.damagedBytes(), reader.gaps(), reader.gaps(), found.size());
+            }
         } catch (IOException e) {
             unreadable(segment, e);
-        }
-    }
-
-    private void decode(byte[] content, long first, Delivery delivery, List<OutgoingMessage> messages) {
-        CRC32C sum = new CRC32C();
-        ByteBuf bytes = Unpooled.wrappedBuffer(content);
-        for (long number = first; bytes.readableBytes() >= Spool.RECORD_HEADER; number++) {
-            int length = bytes.readInt();
-            int expected = bytes.readInt();
-            if (length <= 0 || length > LARGEST_RECORD || length > bytes.readableBytes()) {
-                return;
-            }
-            ByteBuffer packet = bytes.nioBuffer(bytes.readerIndex(), length);
-            if (Spool.checkSum(sum, packet) != expected) {
-                LOG.warn("'{}': message {} is damaged; it and the rest of its segment are passed over", path, number);
-                return;
-            }
-            OutgoingMessage message = OutgoingMessage.decode(delivery, bytes.readSlice(length));
-            message.deliveryNumber = number;
-            messages.add(message);
         }
     }
 

@@ -111,22 +111,71 @@ class SpoolTest {
     }
 
     @Test
-    void aTornOrDamagedRecordEndsItsSegment() throws IOException {
+    void aTornRecordEndsItsSegment() throws IOException {
         SpoolFolder folder = SpoolFolder.create(root, BROKER);
-        Spool spool = new Spool(folder, lock);
-        for (int number = 1; number <= 10; number++) {
-            spool.append(message(number, 100), number);
-        }
-        spool.force();
-        Path segment = segments(folder).get(0);
+        Path segment = segmentOfTen(folder);
         byte[] whole = Files.readAllBytes(segment);
         Files.write(segment, Arrays.copyOf(whole, whole.length - 5));
         assertEquals(9, folder.read(new Delivery()).size());
         Files.write(segment, new byte[4096], StandardOpenOption.APPEND); // as a file system leaves it after a power cut
         assertEquals(9, folder.read(new Delivery()).size());
-        whole[whole.length / 2] ^= 1;
+    }
+
+    private Path segmentOfTen(SpoolFolder folder) throws IOException {
+        Spool spool = new Spool(folder, lock);
+        for (int number = 1; number <= 10; number++) {
+            spool.append(message(number, 100), number);
+        }
+        spool.force();
+        return segments(folder).get(0);
+    }
+
+    private static List<Long> numbers(SpoolFolder folder) {
+        return folder.read(new Delivery()).stream().map(each -> each.deliveryNumber).toList();
+    }
+
+    /** Each record: a length of 4 bytes, a check sum of 4 bytes, and the packet. */
+    private static int[] places(byte[] segment) {
+        int[] places = new int[10];
+        for (int i = 1; i < places.length; i++) {
+            places[i] = places[i - 1] + Spool.RECORD_HEADER + Unpooled.wrappedBuffer(segment).getInt(places[i - 1]);
+        }
+        return places;
+    }
+
+    @Test
+    void aDamagedPacketOrCheckSumIsTheOnlyOneThatIsLost() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Path segment = segmentOfTen(folder);
+        byte[] whole = Files.readAllBytes(segment);
+        for (int place : new int[] {4, Spool.RECORD_HEADER, 100}) {
+            byte[] damaged = whole.clone();
+            damaged[places(whole)[4] + place] ^= 1;
+            Files.write(segment, damaged);
+            assertEquals(List.of(1L, 2L, 3L, 4L, 6L, 7L, 8L, 9L, 10L), numbers(folder), "byte " + place);
+        }
+        whole[places(whole)[9] + 20] ^= 1;
         Files.write(segment, whole);
-        assertTrue(folder.read(new Delivery()).size() < 10);
+        assertEquals(9, numbers(folder).size(), "the last one");
+    }
+
+    /** The numbers of those behind it are not known: no mark may count them as delivered. */
+    @Test
+    void messagesBehindADamagedLengthAreReadAndCountAsNotDelivered() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Path segment = segmentOfTen(folder);
+        byte[] whole = Files.readAllBytes(segment);
+        int[] places = places(whole);
+        long none = SegmentReader.UNNUMBERED;
+        for (int flipped : new int[] {0, 2, 3}) { // a length that is too large, wrong, and wrong by one
+            byte[] damaged = whole.clone();
+            damaged[places[6] + flipped] ^= 1;
+            Files.write(segment, damaged);
+            assertEquals(List.of(1L, 2L, 3L, 4L, 5L, 6L, none, none, none), numbers(folder), "byte " + flipped);
+        }
+        Arrays.fill(whole, places[2] + 50, places[5] + 6, (byte) 0);
+        Files.write(segment, whole);
+        assertEquals(List.of(1L, 2L, none, none, none, none), numbers(folder), "a block of zeros");
     }
 
     @Test
