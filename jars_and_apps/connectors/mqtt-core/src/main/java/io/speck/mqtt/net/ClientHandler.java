@@ -47,8 +47,8 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private final TopicAliases aliases;
     private final CompletableFuture<Void> opened = new CompletableFuture<>();
     private final CompletableFuture<Void> subscribed = new CompletableFuture<>();
-    /** An action for each unanswered ping, run when its answer arrives; the oldest first. */
-    private final Queue<Runnable> pings = new ArrayDeque<>();
+    /** The unanswered pings, the oldest first. */
+    private final Queue<Ping> pings = new ArrayDeque<>();
     private volatile boolean closing;
     private volatile boolean sessionPresent;
     private volatile int receiveMaximum = 65535;
@@ -62,6 +62,9 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
     private String endReason = "the connection was closed";
     private boolean connected;
     private ScheduledFuture<?> keepAlive;
+
+    /** @param reported true if the listener learns of the answer */
+    private record Ping(CompletableFuture<Void> answered, boolean reported) {}
 
     ClientHandler(Connection connection, ConnectionListener listener) {
         this.connection = connection;
@@ -171,21 +174,25 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
 
     /** Sends a ping, in the event loop; its answer is reported to the listener, and completes the future. */
     void ping(Channel channel, CompletableFuture<Void> answered) {
-        ping(channel, () -> {
-            listener.answered(connection);
-            answered.complete(null);
-        });
+        if (channel.isActive()) {
+            ping(channel, new Ping(answered, true));
+        } else {
+            answered.completeExceptionally(end());
+        }
     }
 
-    private void ping(Channel channel, Runnable atAnswer) {
-        pings.add(atAnswer);
+    private void ping(Channel channel, Ping ping) {
+        pings.add(ping);
         channel.writeAndFlush(MqttMessage.PINGREQ);
     }
 
     private void answered() {
-        Runnable atAnswer = pings.poll();
-        if (atAnswer != null) {
-            atAnswer.run();
+        Ping ping = pings.poll();
+        if (ping != null && ping.reported()) {
+            listener.answered(connection);
+        }
+        if (ping != null) {
+            ping.answered().complete(null);
         }
     }
 
@@ -254,7 +261,7 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
                 endReason = "the broker was silent for " + 3 * intervalMillis + " ms";
                 context.close();
             } else {
-                ping(context.channel(), () -> { });
+                ping(context.channel(), new Ping(new CompletableFuture<>(), false));
             }
         }, intervalMillis, intervalMillis, TimeUnit.MILLISECONDS);
     }
@@ -298,15 +305,22 @@ final class ClientHandler extends ChannelInboundHandlerAdapter {
         ended();
     }
 
+    private BrokerException end() {
+        return new BrokerException("broker " + connection.login() + ": " + endReason, false);
+    }
+
     private void ended() {
         if (keepAlive != null) {
             keepAlive.cancel(false);
         }
-        BrokerException end = new BrokerException("broker " + connection.login() + ": " + endReason, false);
+        BrokerException end = end();
         if (connected) { // an attempt that fails says why itself, perhaps after this
             opened.completeExceptionally(end);
         }
         subscribed.completeExceptionally(end);
+        for (Ping ping = pings.poll(); ping != null; ping = pings.poll()) {
+            ping.answered().completeExceptionally(end);
+        }
         if (accepted && !closing) {
             accepted = false;
             listener.lost(connection, endReason);

@@ -265,7 +265,7 @@ public final class Connection {
     /**
      * Sends a ping; the broker answers once it has handled all packets written before.
      *
-     * @return completed by the answer, of which the listener learns too; never completed if the connection ends before
+     * @return completed by the answer, of which the listener learns too; fails if the connection ends before
      */
     public CompletableFuture<Void> ping() {
         CompletableFuture<Void> answered = new CompletableFuture<>();

@@ -45,19 +45,34 @@ final class DeliveryMark {
     }
 
     /**
-     * Waits until the broker has handled the subscriptions; returns the number in the mark, 0 without a mark.
+     * Waits until the broker has handled the subscriptions: all that is retained comes before its answer, or soon after it,
+     * reports about the broker as well.
      *
-     * @param needed false if the number does not matter
+     * @return false if it does not answer in time
+     * @throws BrokerException if the connection ends before
      */
-    long read(Connection opened, boolean needed, Duration timeout) throws InterruptedException {
+    static boolean awaitRetained(Connection opened, Duration timeout) throws InterruptedException {
         try {
-            // All that is retained comes before the answer, or soon after it: reports about the broker as well.
             opened.ping().get(timeout.toMillis(), TimeUnit.MILLISECONDS);
-            return needed ? found.get(GRACE_MILLIS, TimeUnit.MILLISECONDS) : 0;
+            return true;
         } catch (TimeoutException e) {
-            return 0;
+            return false;
         } catch (ExecutionException e) {
-            throw new BrokerException("broker " + opened.login() + ": " + e.getCause().getMessage(), e.getCause());
+            throw new BrokerException(e.getCause().getMessage(), false);
+        }
+    }
+
+    /** The time until which a mark may come after {@link #awaitRetained}, in {@link System#nanoTime}. */
+    static long deadline() {
+        return System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(GRACE_MILLIS);
+    }
+
+    /** Waits for the mark until a time; returns the number in it, 0 without a mark. */
+    long number(long deadlineNanos) throws InterruptedException {
+        try {
+            return found.get(Math.max(0, deadlineNanos - System.nanoTime()), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException | ExecutionException e) {
+            return 0;
         }
     }
 

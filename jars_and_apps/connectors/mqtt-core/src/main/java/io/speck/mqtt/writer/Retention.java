@@ -151,13 +151,19 @@ final class Retention {
         return filters;
     }
 
-    /** See {@link DeliveryMark#read}; lock not held. */
+    /**
+     * Reads the marks of this publisher and its predecessors, which one subscription asks for; lock not held.
+     *
+     * @param needed false if the number of this publisher does not matter
+     * @return that number; 0 without a mark
+     */
     long readMark(Connection opened, boolean needed, Duration timeout) throws InterruptedException {
-        long own = deliveryMark.read(opened, needed, timeout);
-        for (Predecessor each : List.copyOf(predecessors)) {
-            each.delivered(each.mark().read(opened, true, timeout));
+        boolean complete = DeliveryMark.awaitRetained(opened, timeout);
+        long deadline = DeliveryMark.deadline();
+        for (Predecessor each : predecessors) {
+            each.delivered(complete ? each.mark().number(deadline) : 0);
         }
-        return own;
+        return complete && needed ? deliveryMark.number(deadline) : 0;
     }
 
     /** Uses this connection from now on; returns the messages that the broker may have lost, in order. */
@@ -317,13 +323,13 @@ final class Retention {
      * Writes the mark once more, at the end of the process; without a connection, or messages held, there is nothing to
      * write.
      *
-     * @return a future that completes when the broker has received the mark
+     * @return a future that completes when the broker has received the mark, or the connection has ended
      */
     CompletableFuture<Void> lastMark() {
         if (connection == null || buffer.isEmpty()) {
             return CompletableFuture.completedFuture(null);
         }
         writeMark();
-        return connection.ping();
+        return connection.ping().exceptionally(lost -> null);
     }
 }

@@ -63,4 +63,20 @@ class PingTest {
             }
         }
     }
+
+    /** Who waits for the answer would wait for its whole time-out, as a writer does before each connection is used. */
+    @Test
+    void aPingFailsWithItsConnection() throws Exception {
+        try (ServerSocket listener = Ports.listen()) {
+            CompletableFuture<Socket> accepted = CompletableFuture.supplyAsync(() -> accepted(listener));
+            Connection connection = Connection.open(Login.anonymous("tcp://127.0.0.1:" + listener.getLocalPort()),
+                    Session.temporary("client"), new ConnectionListener() {}, Duration.ofSeconds(20));
+            CompletableFuture<Void> ping = connection.ping();
+            try (Socket broker = accepted.get()) {
+                assertEquals(PINGREQ, packet(broker));
+            }
+            Await.until("its failure", ping::isCompletedExceptionally);
+            Await.until("the failure of a later one", connection.ping()::isCompletedExceptionally);
+        }
+    }
 }
