@@ -317,7 +317,7 @@ final class Publisher implements WriterConnection.Owner {
     }
 
     /**
-     * Waits for room in the outbox, until a time-out; false as soon as there is no room at the broker.
+     * Waits for room in the outbox, and for the disk, until a time-out; false as soon as there is no room at the broker.
      *
      * @param patient false to wait for no broker that is away
      */
@@ -325,7 +325,7 @@ final class Publisher implements WriterConnection.Owner {
         long remainingNanos = timeout.toNanos();
         throwFailure(message.delivery);
         while (backPressure.admits(message) && (patient || !connection.isAway())) {
-            if (!outbox.full()) {
+            if (!outbox.full() && !retention.isBehindAtDisk()) {
                 return true;
             }
             if (remainingNanos <= 0) {
@@ -399,7 +399,8 @@ final class Publisher implements WriterConnection.Owner {
 
     private BrokerException timedOut(Duration timeout, String topic) {
         return new BrokerException("broker " + login + " did not acknowledge the messages to topic '" + topic
-                + "' within " + timeout.toMillis() + " ms (flushTimeout; " + connection.state() + ")", false);
+                + "' within " + timeout.toMillis() + " ms (flushTimeout; " + connection.state()
+                + (retention.isBehindAtDisk() ? "; the disk of the spool is too slow)" : ")"), false);
     }
 
     private String topicOf(Delivery writer) {

@@ -121,6 +121,11 @@ final class Retention {
         return messages;
     }
 
+    /** True while writers should wait for the disk. */
+    boolean isBehindAtDisk() {
+        return spool != null && spool.isBehind();
+    }
+
     /** Returns when all held messages would survive a power cut, if there is a folder for them; lock not held. */
     void force() {
         Spool current = spool;

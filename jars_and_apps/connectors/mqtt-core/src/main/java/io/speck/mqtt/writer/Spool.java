@@ -2,6 +2,7 @@ package io.speck.mqtt.writer;
 
 import io.netty.buffer.ByteBuf;
 import io.netty.buffer.Unpooled;
+import io.speck.mqtt.net.Runtime;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -11,6 +12,10 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.zip.CRC32C;
 import org.slf4j.Logger;
@@ -25,8 +30,10 @@ import org.slf4j.LoggerFactory;
  * segment is named by the number of its first message; each record is its length, a check sum, and the packet. {@link
  * #force} makes what was appended survive a power cut, and must precede the acknowledgement of the input.
  *
- * <p>A disk that fails ends the spool, and no writer: messages are then held in memory alone, as without one. A thread
- * that is interrupted here is no such failure, so segments are streams: an interrupt closes a channel.
+ * <p>A disk that fails ends the spool, and no writer: messages are then held in memory alone, as without one. A disk that
+ * stalls holds up writers ({@link #isBehind}) and the threads that force messages, and no event loop: {@link #append} leaves
+ * the work at the disk to a thread in the background. A thread that is interrupted here is no failure, so segments are
+ * streams: an interrupt closes a channel.
  */
 final class Spool {
     static final String SUFFIX = ".log";
@@ -35,23 +42,39 @@ final class Spool {
     private static final int SEGMENT_BYTES = 1 << 20;
     /** Fewer and larger writes: the pages reach the disk by {@link #force} alone. */
     private static final int WRITE_BYTES = 64 << 10;
+    private static final long MOST_QUEUED_BYTES = 8L << 20;
 
     private record Segment(long first, Path path) {}
 
-    /** The publisher's lock: guards all fields but {@code forced}. */
+    /** A part of the work at the disk. */
+    private interface Step {
+        void run() throws IOException;
+    }
+
+    /** The publisher's lock: guards the segments and the pending bytes. */
     private final ReentrantLock lock;
     private final SpoolFolder folder;
     private final Deque<Segment> segments = new ArrayDeque<>();
-    private final List<FileOutputStream> unforced = new ArrayList<>();
     private final ByteBuf pending = Unpooled.buffer(WRITE_BYTES / 4);
     private final CRC32C sum = new CRC32C();
-    private FileOutputStream stream;
+    /** True while the last segment takes further messages. */
+    private boolean open;
     private long segmentBytes;
-    private boolean namesUnforced;
-    private boolean failed;
     private volatile long appended;
-    /** One thread forces at a time; those that waited for it mostly find their messages forced as well. */
-    private final Object forcing = new Object();
+
+    /** The work at the disk, in order. */
+    private final Queue<Step> steps = new ConcurrentLinkedQueue<>();
+    private final AtomicLong queuedBytes = new AtomicLong();
+    private final AtomicBoolean scheduled = new AtomicBoolean();
+    /**
+     * Guards the streams; held by the one thread that works at the disk, without the lock. Of the threads that waited for it
+     * to force messages, most find theirs forced as well.
+     */
+    private final Object disk = new Object();
+    private final List<FileOutputStream> unforced = new ArrayList<>();
+    private FileOutputStream stream;
+    private boolean namesUnforced;
+    private volatile boolean failed;
     private volatile long forced;
 
     Spool(SpoolFolder folder, ReentrantLock lock) {
@@ -66,30 +89,23 @@ final class Spool {
         if (failed) {
             return;
         }
-        try {
-            if (stream != null && !follows) {
-                drain();
-                stream = null; // a segment has consecutive numbers
-            }
-            if (stream == null) {
-                begin(number);
-            }
-            int start = pending.writerIndex();
-            pending.writeLong(0);
-            message.encode(0, message.retainNumber != 0, pending);
-            int length = pending.writerIndex() - start - RECORD_HEADER;
-            pending.setInt(start, length);
-            pending.setInt(start + Integer.BYTES, checkSum(sum, pending.nioBuffer(start + RECORD_HEADER, length)));
-            segmentBytes += RECORD_HEADER + length;
-            if (pending.readableBytes() >= WRITE_BYTES) {
-                drain();
-            }
-            if (segmentBytes >= SEGMENT_BYTES) {
-                drain();
-                stream = null; // closed by the next force
-            }
-        } catch (IOException e) {
-            fail(e);
+        if (!follows) {
+            endSegment(); // a segment has consecutive numbers
+        }
+        if (!open) {
+            begin(number);
+        }
+        int start = pending.writerIndex();
+        pending.writeLong(0);
+        message.encode(0, message.retainNumber != 0, pending);
+        int length = pending.writerIndex() - start - RECORD_HEADER;
+        pending.setInt(start, length);
+        pending.setInt(start + Integer.BYTES, checkSum(sum, pending.nioBuffer(start + RECORD_HEADER, length)));
+        segmentBytes += RECORD_HEADER + length;
+        if (segmentBytes >= SEGMENT_BYTES) {
+            endSegment();
+        } else if (pending.readableBytes() >= WRITE_BYTES) {
+            handOver();
         }
     }
 
@@ -99,21 +115,41 @@ final class Spool {
         return (int) sum.getValue();
     }
 
-    private void begin(long number) throws IOException {
+    private void begin(long number) {
         Path path = folder.path().resolve("%019d%s".formatted(number, SUFFIX));
-        stream = new FileOutputStream(path.toFile());
-        unforced.add(stream);
         segments.add(new Segment(number, path));
         segmentBytes = 0;
-        namesUnforced = true;
+        open = true;
+        steps.add(() -> create(path));
     }
 
-    private void drain() throws IOException {
-        pending.readBytes(stream, pending.readableBytes());
+    private void endSegment() {
+        if (open) {
+            handOver();
+            open = false; // its stream is closed by a later force
+        }
+    }
+
+    /** Has the pending bytes written in the background. */
+    private void handOver() {
+        steps.add(takePending());
+        workSoon();
+    }
+
+    private Step takePending() {
+        byte[] bytes = new byte[pending.readableBytes()];
+        pending.readBytes(bytes);
         pending.clear();
         if (pending.capacity() > 2 * WRITE_BYTES) {
             pending.capacity(WRITE_BYTES); // after a large message
         }
+        queuedBytes.addAndGet(bytes.length);
+        return () -> write(bytes);
+    }
+
+    /** True while so much waits for the disk that writers should wait too. */
+    boolean isBehind() {
+        return queuedBytes.get() > MOST_QUEUED_BYTES;
     }
 
     /** Deletes the segments that have only messages below a number. */
@@ -124,11 +160,8 @@ final class Spool {
                 segments.addFirst(oldest);
                 return;
             }
-            try {
-                Files.deleteIfExists(oldest.path());
-            } catch (IOException e) {
-                fail(e);
-            }
+            steps.add(() -> Files.deleteIfExists(oldest.path()));
+            workSoon();
         }
     }
 
@@ -136,7 +169,7 @@ final class Spool {
     boolean force() {
         long needed = appended;
         if (forced < needed) {
-            synchronized (forcing) {
+            synchronized (disk) {
                 if (forced < needed) {
                     forceAppended();
                 }
@@ -145,46 +178,81 @@ final class Spool {
         return forced >= needed;
     }
 
-    private void forceAppended() {
-        try {
-            List<FileOutputStream> streams;
-            FileOutputStream current;
-            boolean names;
-            long target;
-            lock.lock();
+    // ---- the work at the disk; all but the first two with the disk held, and without the lock ----
+
+    private void workSoon() {
+        if (scheduled.compareAndSet(false, true)) {
+            Runtime.BACKGROUND.execute(this::workInBackground);
+        }
+    }
+
+    private void workInBackground() {
+        synchronized (disk) {
+            scheduled.set(false);
+            work();
+        }
+    }
+
+    /** Takes the steps that are due; segments are deleted also after the disk failed, as one does that is full. */
+    private void work() {
+        for (Step step = steps.poll(); step != null; step = steps.poll()) {
             try {
-                if (failed) {
-                    return;
-                }
-                if (stream != null) {
-                    drain();
-                }
-                streams = List.copyOf(unforced);
-                current = stream;
-                names = namesUnforced;
-                target = appended;
-                unforced.removeIf(each -> each != current);
-                namesUnforced = false;
-            } finally {
-                lock.unlock();
-            }
-            for (FileOutputStream each : streams) {
-                each.getFD().sync();
-                if (each != current) {
-                    each.close();
-                }
-            }
-            if (names) {
-                SpoolFolder.forceNames(folder.path());
-            }
-            forced = target;
-        } catch (IOException e) {
-            lock.lock();
-            try {
+                step.run();
+            } catch (IOException e) {
                 fail(e);
-            } finally {
-                lock.unlock();
             }
+        }
+    }
+
+    private void create(Path segment) throws IOException {
+        if (!failed) {
+            stream = new FileOutputStream(segment.toFile());
+            unforced.add(stream);
+            namesUnforced = true;
+        }
+    }
+
+    private void write(byte[] bytes) throws IOException {
+        try {
+            if (!failed) {
+                stream.write(bytes);
+            }
+        } finally {
+            queuedBytes.addAndGet(-bytes.length);
+        }
+    }
+
+    private void forceAppended() {
+        long target;
+        lock.lock();
+        try {
+            steps.add(takePending());
+            target = appended;
+        } finally {
+            lock.unlock();
+        }
+        work();
+        try {
+            if (!failed) {
+                forceStreams();
+                forced = target;
+            }
+        } catch (IOException e) {
+            fail(e);
+        }
+    }
+
+    private void forceStreams() throws IOException {
+        for (FileOutputStream each : unforced) {
+            each.getFD().sync();
+            if (each != stream) {
+                each.close();
+            }
+        }
+        unforced.removeIf(each -> each != stream);
+        if (namesUnforced) {
+            SpoolFolder.forceNames(folder.path());
+            namesUnforced = false;
         }
     }
 
@@ -193,7 +261,6 @@ final class Spool {
             failed = true;
             LOG.warn("messages that the broker has not saved yet do not survive a power cut of this machine any more,"
                     + " since they cannot be written to '{}': {}", folder.path(), error.toString());
-            pending.clear();
         }
     }
 
@@ -211,17 +278,16 @@ final class Spool {
     }
 
     private void close() {
-        lock.lock();
-        try {
-            failed = true; // nothing is appended from now on
-            for (FileOutputStream each : unforced) {
-                each.close();
+        synchronized (disk) {
+            failed = true; // nothing is written from now on
+            try {
+                for (FileOutputStream each : unforced) {
+                    each.close();
+                }
+            } catch (IOException e) {
+                LOG.debug("{}: {}", folder.path(), e.toString());
             }
             unforced.clear();
-        } catch (IOException e) {
-            LOG.debug("{}: {}", folder.path(), e.toString());
-        } finally {
-            lock.unlock();
         }
     }
 }
