@@ -26,14 +26,13 @@ import java.util.concurrent.TimeUnit;
 /** Reads one topic through a persistent session of MQTT 5, whose broker redelivers what is not acknowledged. */
 public final class MqttSource extends BufferedSource {
     private static final long PROBE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
-    private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(2);
     /** Four times as many messages as wait together. */
     private static final int LEAST_WINDOW = 32;
 
     private final BatchJournal journal;
     private final RecordedBatches records;
     private final Acknowledgements acknowledgements = new Acknowledgements();
-    private final Arrivals arrivals;
+    private final Redelivery redelivery;
     private final RedeliveryWait redeliveryWait = new RedeliveryWait();
     private final ReadPause pause;
     private final Waiter waiter = new Waiter();
@@ -43,8 +42,6 @@ public final class MqttSource extends BufferedSource {
     /** Messages from this offset on are held back until the fence is checked for the second time. */
     private long trustedEnd = Long.MAX_VALUE;
     private boolean sessionExpected;
-    private long lastArrivalNanos;
-    private RedeliveryMatcher matcher;
     private long wakeAt = Long.MAX_VALUE;
 
     public MqttSource(SourceSettings settings, BatchJournal journal) {
@@ -57,7 +54,8 @@ public final class MqttSource extends BufferedSource {
         this.pause = new ReadPause(settings.bufferBytes());
         this.records = new RecordedBatches(settings, journal, losses);
         this.fence = new Fence(settings, repetitions::resolvesNames);
-        this.arrivals = new Arrivals();
+        Arrivals arrivals = new Arrivals();
+        this.redelivery = new Redelivery(acknowledgements, arrivals);
         this.keeper = new SessionKeeper(settings, lock, changed, arrivals);
     }
 
@@ -135,18 +133,17 @@ public final class MqttSource extends BufferedSource {
         public void begin(Connection opened) {
             trustedEnd = Math.min(trustedEnd, buffer.next());
             pause.reset();
-            lastArrivalNanos = System.nanoTime();
-            redeliveryWait.connected(lastArrivalNanos);
+            redeliveryWait.connected(System.nanoTime());
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
-                matcher = new RedeliveryMatcher(acknowledgements.unconfirmed(), buffer.messages());
+                redelivery.begin(buffer.messages());
                 if (settings.topic() != null && fence.isNotePending()) {
                     askWriters();
                 }
                 return;
             }
             acknowledgements.clear();
-            matcher = new RedeliveryMatcher(List.of(), List.of());
+            redelivery.beginEmpty();
             if (settings.topic() == null) {
                 throw new DataLossException(settings.session() + ": the broker has no such session any more");
             }
@@ -190,7 +187,7 @@ public final class MqttSource extends BufferedSource {
             lock.lock();
             try {
                 if (from == keeper.connection() && !keeper.failed()) {
-                    lastArrivalNanos = System.nanoTime();
+                    redelivery.arrived();
                     classify(message, packet.fixedHeader());
                     afterArrival();
                 }
@@ -204,15 +201,8 @@ public final class MqttSource extends BufferedSource {
         private void classify(Message message, MqttFixedHeader header) {
             if (message.marker != null && header.isRetain() && !header.isDup()) {
                 newMessage(message); // in answer to the subscription, perhaps amid the redelivery
-                return;
-            }
-            boolean wasAmongAcknowledged = matcher.amongAcknowledged();
-            matcher.offer(message, header.isDup(), this);
-            if (wasAmongAcknowledged && !matcher.amongAcknowledged()) {
-                acknowledgements.confirmNotRedelivered();
-            }
-            if (matcher.over()) {
-                acknowledgements.endRedelivery();
+            } else {
+                redelivery.offer(message, header.isDup());
             }
         }
 
@@ -378,18 +368,9 @@ public final class MqttSource extends BufferedSource {
         return buffer.missing() > 0 ? committed : Math.min(buffer.next(), trustedEnd);
     }
 
-    /** Decides on messages held back once the broker sends no more; returns the longest time to wait. */
+    /** See {@link Redelivery#resolveHeldBack}; without a connection, nothing is decided. */
     private long resolveHeldBack(long nanos) {
-        if (matcher == null || !matcher.holdsBack() || keeper.connection() == null) {
-            return nanos;
-        }
-        long quietNanos = System.nanoTime() - lastArrivalNanos;
-        if (quietNanos >= QUIET_NANOS) {
-            matcher.resolve(arrivals);
-            acknowledgements.confirmNotRedelivered();
-            return nanos;
-        }
-        return Math.min(nanos, QUIET_NANOS - quietNanos + 1);
+        return keeper.connection() == null ? nanos : redelivery.resolveHeldBack(nanos);
     }
 
     /**
