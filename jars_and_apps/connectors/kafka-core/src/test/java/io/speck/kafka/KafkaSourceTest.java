@@ -5,8 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.speck.connector.reader.BatchJournal;
 import io.speck.connector.reader.Losses;
-import io.speck.mqtt.Login;
-import io.speck.mqtt.SourceSettings;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -14,9 +12,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -29,8 +25,6 @@ import org.junit.jupiter.api.Test;
 
 /** A reader whose topic is deleted and made again while it reads, over Kafka's {@code MockConsumer}. */
 class KafkaSourceTest {
-    private static final SourceSettings SETTINGS = new SourceSettings(Login.anonymous("kafka://k:9092"), "s", "in", 100,
-            1 << 20, null, 0, false, Duration.ofSeconds(30));
     private static final TopicPartition IN = new TopicPartition("in", 0);
 
     private final BatchJournal journal = Recorded.journal(Map.of());
@@ -54,8 +48,7 @@ class KafkaSourceTest {
 
     private Source opened(long start, long end) throws IOException, InterruptedException {
         Source source = new Source();
-        source.open(start, end);
-        source.awaitWhole();
+        source.openWhole(start, end);
         return source;
     }
 
@@ -128,30 +121,19 @@ class KafkaSourceTest {
     }
 
     /** A reader of the topic. */
-    private final class Source extends KafkaSource {
+    private final class Source extends BatchSource {
         Source() {
-            super(SETTINGS, journal, false);
+            super(journal, false);
         }
 
         @Override
-        Opening opening() {
-            TopicWatch watch = new TopicWatch(SETTINGS,
-                    () -> CompletableFuture.completedFuture(new TopicWatch.Topic(topicId, 1)), () -> { });
-            return new Opening(SETTINGS, new Control(SETTINGS), new Broker(), watch);
+        TopicWatch.Topic topic() {
+            return new TopicWatch.Topic(topicId, 1);
         }
 
-        void awaitEnd(long end) throws InterruptedException {
-            assertEquals(end, await(end, TimeUnit.SECONDS.toNanos(30)));
-        }
-
-        List<String> batch(long start, long end) throws IOException, InterruptedException {
-            awaitEnd(end);
-            close(start, end, 1);
-            return texts(start, end);
-        }
-
-        List<String> texts(long start, long end) {
-            return messages(start, end).stream().map(each -> new String(each.payload(), UTF_8)).toList();
+        @Override
+        MockConsumer<byte[], byte[]> consumer() {
+            return new Broker();
         }
     }
 

@@ -5,8 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.speck.connector.reader.BatchJournal;
 import io.speck.connector.reader.Message;
-import io.speck.mqtt.Login;
-import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.stamp.Stamp;
 import java.io.IOException;
 import java.time.Duration;
@@ -14,7 +12,6 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
@@ -30,9 +27,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** A reader of a topic with two partitions, one of which may have been added to it, over Kafka's {@code MockConsumer}. */
 class SeveralPartitionsTest {
-    private static final SourceSettings SETTINGS = new SourceSettings(Login.anonymous("kafka://k:9092"), "s", "in", 100,
-            1 << 20, null, 0, false, Duration.ofSeconds(30));
-
     private final BatchJournal journal = Recorded.journal(Map.of());
     private final List<List<String>> logs = new CopyOnWriteArrayList<>();
     /** Behind the records of the second partition. */
@@ -46,8 +40,7 @@ class SeveralPartitionsTest {
 
     private Source opened(boolean streaming, long start, long end) throws IOException, InterruptedException {
         Source source = new Source(streaming);
-        source.open(start, end);
-        source.awaitWhole();
+        source.openWhole(start, end);
         return source;
     }
 
@@ -159,30 +152,19 @@ class SeveralPartitionsTest {
     }
 
     /** A reader of the topic. */
-    private final class Source extends KafkaSource {
+    private final class Source extends BatchSource {
         Source(boolean streaming) {
-            super(SETTINGS, journal, streaming);
+            super(journal, streaming);
         }
 
         @Override
-        Opening opening() {
-            TopicWatch watch = new TopicWatch(SETTINGS,
-                    () -> CompletableFuture.completedFuture(new TopicWatch.Topic("id", logs.size())), () -> { });
-            return new Opening(SETTINGS, new Control(SETTINGS), new Broker(), watch);
+        TopicWatch.Topic topic() {
+            return new TopicWatch.Topic("id", logs.size());
         }
 
-        void awaitEnd(long end) throws InterruptedException {
-            assertEquals(end, await(end, TimeUnit.SECONDS.toNanos(30)));
-        }
-
-        List<String> batch(long start, long end) throws IOException, InterruptedException {
-            awaitEnd(end);
-            close(start, end, 1);
-            return texts(start, end);
-        }
-
-        List<String> texts(long start, long end) {
-            return messages(start, end).stream().map(each -> new String(each.payload(), UTF_8)).toList();
+        @Override
+        MockConsumer<byte[], byte[]> consumer() {
+            return new Broker();
         }
     }
 

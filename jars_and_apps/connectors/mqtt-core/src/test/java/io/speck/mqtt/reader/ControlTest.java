@@ -6,46 +6,20 @@ import io.speck.connector.reader.Message;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
-import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Topic;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Returns control messages among the others, against a real Mosquitto. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class ControlTest {
+class ControlTest extends BrokerCase {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
     private static final String CONTROL = "speck/control/reader";
-
-    @TempDir
-    Path folder;
-
-    private Mosquitto broker;
-    private final MemoryJournal journal = new MemoryJournal();
-
-    @BeforeEach
-    void start() throws Exception {
-        broker = Mosquitto.start(folder);
-    }
-
-    @AfterEach
-    void stop() {
-        broker.close();
-    }
-
-    private SourceSettings settings(String topic, long attempt) {
-        return new SourceSettings(Login.anonymous(broker.url()), "reader", topic, 65535, 32 << 20, "speck/fence/reader",
-                attempt, true, Duration.ofSeconds(20));
-    }
 
     private static List<String> texts(List<Message> messages) {
         return messages.stream()

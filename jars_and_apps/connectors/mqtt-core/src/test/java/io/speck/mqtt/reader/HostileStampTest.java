@@ -7,40 +7,19 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.connector.reader.Message;
 import io.speck.connector.reader.ReceiveBuffer;
 import io.speck.mqtt.Login;
-import io.speck.mqtt.MemoryJournal;
-import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Topic;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Reads messages whose publisher put anything into the properties of a stamp. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class HostileStampTest {
+class HostileStampTest extends BrokerCase {
     private static final String EMOJI = "\ud83d\ude00".repeat(11_000);
     private static final long BUFFER_BYTES = 1 << 20;
-
-    @TempDir
-    Path folder;
-    private Mosquitto broker;
-    private final MemoryJournal journal = new MemoryJournal();
-
-    @BeforeEach
-    void start() throws Exception {
-        broker = Mosquitto.start(folder);
-    }
-
-    @AfterEach
-    void stop() {
-        broker.close();
-    }
 
     private MqttSource open(long offset) throws Exception {
         MqttSource source = new MqttSource(settings(), journal);

@@ -11,7 +11,6 @@ import io.speck.connector.reader.Message;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
-import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.Topic;
 import io.speck.mqtt.net.Connection;
@@ -19,40 +18,20 @@ import io.speck.mqtt.net.ConnectionListener;
 import io.speck.mqtt.net.Session;
 import io.speck.mqtt.stamp.Stamp;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Believes the stamps of the writers that a coordinator named, against a real Mosquitto. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class KnownWritersTest {
+class KnownWritersTest extends BrokerCase {
     private static final Duration PATIENCE = Duration.ofSeconds(20);
 
-    @TempDir
-    Path folder;
-    private Mosquitto broker;
-    private final MemoryJournal journal = new MemoryJournal();
-
-    @BeforeEach
-    void start() throws Exception {
-        broker = Mosquitto.start(folder);
-    }
-
-    @AfterEach
-    void stop() {
-        broker.close();
-    }
-
     private SourceSettings settings(String topic) {
-        return new SourceSettings(Login.anonymous(broker.url()), "reader", topic, 65535, 32 << 20, "speck/fence/reader",
-                1, true, PATIENCE);
+        return settings(topic, 1);
     }
 
     private MqttSource open(long committed, long end) throws Exception {
