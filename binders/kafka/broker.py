@@ -18,7 +18,7 @@ from binders.kafka.address import BrokerAddress
 from binders.kafka.client import TIMEOUT, Client, Connected
 from binders.kafka.control_log import ControlLog, describe, ensure_own_topics, make_topic
 from binders.kafka.names import CONTROL, topic_fault
-from speck.binder import MOST_COUNTED, Backlog, BrokerBinder, CountFrom, OwnedSession
+from speck.binder import Backlog, BrokerBinder, CountFrom, OwnedSession
 from speck.core.inventory import Inventory
 from speck.core.runtime import Checkup
 from speck.core.start import EARLIEST, LATEST
@@ -201,7 +201,7 @@ class KafkaBroker(BrokerBinder):
         def waiting(connected: Connected) -> int:
             self._reject_foreign(session)
             found = offsets.unread(connected, {session: _ids(self._note(session))})
-            return min(MOST_COUNTED, found[session].backlog.messages)
+            return found[session].backlog.messages
 
         return self._read(waiting)
 

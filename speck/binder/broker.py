@@ -70,7 +70,7 @@ class BrokerBinder(ABC):
 
     @abstractmethod
     def waiting(self, session: str) -> int:
-        """The number of messages in the session; :data:`~speck.core.waiting.MOST_COUNTED`: or more.
+        """The number of messages in the session; :data:`~speck.core.waiting.MOST_COUNTED`: that or more.
 
         Takes the session over, as :meth:`ensure_session`.
         """

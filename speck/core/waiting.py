@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MOST_COUNTED = 1000  # messages of a session: a broker has no count of them, so that each one is read
+MOST_COUNTED = 1000  # messages of a session of MQTT: its broker has no count of them, so each one is read
 
 
 def count_text(waiting: int | None) -> str:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from speck.core.clocks import Clock, steady_beside
 from speck.core.job import Scalar
 from speck.core.lifecycle import EventKind
+from speck.core.waiting import MOST_COUNTED
 from speck.store import Event
 
 EVENT_PERIOD = 60.0  # s between two events of one job and reason
@@ -159,10 +160,12 @@ def receives_qos0(details: Mapping[str, Scalar]) -> bool:
 class _Count:
     """The messages of one job and reason: since when and until when (Unix time, s), and not yet reported.
 
-    ``seen`` and ``reported_at`` are times of the steady clock.
+    ``seen`` and ``reported_at`` are times of the steady clock.  ``at_least``: there may be more.
     """
 
     total: int = 0
+    at_least: bool = False
+    unknown: int = 0  # 1 while the total is 1 for messages that nobody has counted
     first: float = 0.0
     last: float = 0.0
     unreported: int = 0
@@ -187,7 +190,7 @@ class _BrokerDrops:
 
 @dataclass(frozen=True, slots=True)
 class LossCount:
-    """The messages of one job and reason since this coordinator began."""
+    """The messages of one job and reason since this coordinator began; ``at_least``: there may be more."""
 
     composition: str
     job: str
@@ -195,6 +198,12 @@ class LossCount:
     total: int
     first: float
     last: float
+    at_least: bool = False
+
+    @property
+    def number(self) -> str:
+        """The number in words."""
+        return f"{'at least ' * self.at_least}{self.total}"
 
 
 @dataclass
@@ -243,7 +252,7 @@ class LossRecorder:
             return
         with self._lock:
             known = self._known(event.composition, event.job)
-            self._add(known, "session deleted", max(1, event.messages), reported=True)
+            self._add_deleted(known.counts.setdefault("session deleted", _Count()), event.messages)
 
     def record_dropped(self, broker: str, total: int) -> None:
         """Add the messages that a broker has dropped since its start, as a session was full.
@@ -269,6 +278,19 @@ class LossRecorder:
     def _add(self, known: _JobLosses, reason: str, number: int, *, reported: bool = False) -> None:
         if number > 0:
             self._count(known.counts.setdefault(reason, _Count()), number, reported=reported)
+
+    def _add_deleted(self, count: _Count, number: int) -> None:
+        """Add the messages of a deleted session; 0: nobody could count them, as at a broker left behind.
+
+        The reaper counts these once their broker is back.  Until then they are one message, so that the job
+        is marked.
+        """
+        count.at_least |= number in (0, MOST_COUNTED)
+        if number:
+            number, count.unknown = max(0, number - count.unknown), 0
+        elif not count.total:
+            number = count.unknown = 1
+        self._count(count, number, reported=True)
 
     def _count(self, count: _Count, number: int, *, reported: bool = False) -> None:
         """Add to a count; ``reported``: by an event of its own."""
@@ -310,9 +332,11 @@ class LossRecorder:
         """All counts, by job and reason."""
         with self._lock:
             return [
-                LossCount(known.composition, job, REASONS[name], count.total, count.first, count.last)
+                LossCount(
+                    known.composition, job, REASONS[name], each.total, each.first, each.last, each.at_least
+                )
                 for job, known in sorted(self._jobs.items())
-                for name, count in sorted(known.counts.items())
+                for name, each in sorted(known.counts.items())
             ]
 
     def of_job(self, job: str) -> list[dict[str, Any]]:
@@ -328,6 +352,7 @@ class LossRecorder:
                 "unit": reason.unit,
                 "text": reason.text,
                 "count": count.total,
+                "at_least": count.at_least,
                 "first": count.first,
                 "last": count.last,
                 "alarm": reason.alarms and count.seen >= recent,

@@ -150,7 +150,30 @@ def test_messages_given_up_by_the_apply_are_counted_and_not_reported_twice(bench
     bench.recorder.note_event(Event(bench.now, EventKind.DROPPED, "cannot be counted", "traffic", "a"))
     bench.recorder.note_event(Event(bench.now, EventKind.STOPPED, "stopped", "traffic", "a"))
     bench.recorder.report()
-    assert (bench.totals(), bench.events) == ({"session deleted": 41}, [])
+    assert (bench.totals(), bench.events) == ({"session deleted": 40}, [])
+    assert [each.number for each in bench.recorder.counts()] == ["at least 40"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "number"),
+    [
+        ([999], "999"),
+        ([1000], "at least 1000"),
+        ([1000, 3], "at least 1003"),
+        ([5000], "5000"),  # at a broker that counts
+        ([0], "at least 1"),
+        ([0, 0], "at least 1"),
+        ([0, 7], "at least 7"),  # counted when the broker was back
+        ([7, 0], "at least 7"),
+    ],
+)
+def test_what_was_not_counted_is_a_lower_bound(bench: Bench, messages: list[int], number: str) -> None:
+    for each in messages:
+        bench.recorder.note_event(
+            Event(bench.now, EventKind.DROPPED, "given up", "traffic", "a", messages=each)
+        )
+    assert [each.number for each in bench.recorder.counts()] == [number]
+    assert [each["alarm"] for each in bench.recorder.of_job("a")] == [True]
 
 
 def test_losses_mark_a_job_for_a_day_and_repetitions_never(bench: Bench) -> None:

@@ -169,7 +169,11 @@ def _messages(job: Data) -> str:
 
 def _alarms(job: Data) -> Iterable[str]:
     """The recent losses of a job (of a server that reports them)."""
-    return (f"{each['count']} {each['text']}" for each in job.get("losses", ()) if each["alarm"])
+    return (
+        f"{'at least ' * each.get('at_least', False)}{each['count']} {each['text']}"
+        for each in job.get("losses", ())
+        if each["alarm"]
+    )
 
 
 def compositions_table(compositions: Iterable[Data]) -> Table:

@@ -299,6 +299,6 @@ class Doctor:
                 yield Diagnosis(
                     Finding.LOSS,
                     each.job,
-                    f"{each.total} {each.reason.text}",
+                    f"{each.number} {each.reason.text}",
                     f"speck events --job {each.job} says when; docs/faults.md, Loss is seen",
                 )

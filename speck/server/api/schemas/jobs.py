@@ -73,6 +73,9 @@ class LossSchema(Schema):
     unit = text("the thing counted: message, row, frame; empty where the phrase names it")
     text = text("the reason as a phrase, which follows the number")
     count = fields.Integer(metadata={"description": "number since the coordinator began"})
+    at_least = fields.Boolean(
+        metadata={"description": "true if there may be more, in a session whose messages were not all counted"}
+    )
     first = fields.Float(metadata=UNIX)
     last = fields.Float(metadata=UNIX)
     alarm = fields.Boolean(metadata={"description": "true if it is recent, and no mere repetition"})

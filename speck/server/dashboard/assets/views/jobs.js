@@ -134,7 +134,7 @@ const Metrics = ({ name }) => {
   `;
 };
 
-const lossOf = (loss) => `${loss.unit ? count(loss.count, loss.unit) : loss.count} ${loss.text}`;
+const lossOf = (loss) => `${loss.at_least ? "at least " : ""}${loss.unit ? count(loss.count, loss.unit) : loss.count} ${loss.text}`;
 
 // The split that a job is a part of, as its parts reported it; asked when it is opened, and again with each look.
 const Split = ({ name, now }) => {
