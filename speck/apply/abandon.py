@@ -45,6 +45,14 @@ def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str
     return f"discarded: {most}{count_text(waiting)} that waited at {session.topic!r} of {session.broker}"
 
 
+def deletion_text(waiting: int, session: AbandonedSession) -> str:
+    """The deletion of an abandoned session, in words, with the number of messages in it."""
+    what = f"session {session.name!r}, abandoned at {session.broker}, was deleted"
+    if session.returned:
+        what = f"session {session.name!r} was deleted again, since broker {session.broker} had lost that"
+    return f"{what} ({dropped_text(waiting, session)})" if waiting else what
+
+
 def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:
     """The addresses of the engines and brokers that are named, by site, broker or address.
 

@@ -22,6 +22,7 @@ from speck.core.start import LATEST
 from speck.core.waiting import waiting_text
 from speck.errors import SessionOfAnother
 from speck.store import JobRecord, SessionRecord
+from speck.store.abandoned import AbandonedSession, DeletedSession
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,10 @@ class Sessions:
         # Above each attempt, should the broker have lost the fence: a copy that comes back is shut out.
         with_retries(partial(broker.fence, session.name, self.context.record(name).attempts + 1))
         with_retries(partial(broker.delete_session, session.name))
+        composition = self.context.operation.composition
+        gone = AbandonedSession(composition, name, session.broker, session.name, session.topic)
+        with self.context.store.transaction() as transaction:
+            transaction.put_deleted_session(DeletedSession.of(gone, self.context.clock()))
 
     def _report_waiting(self, name: str, session: SessionRecord) -> None:
         """Report the messages that are deleted with a session."""

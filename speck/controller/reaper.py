@@ -17,13 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from speck.apply.abandon import addresses_of, dropped_text, shut_out
+from speck.apply.abandon import addresses_of, deletion_text, shut_out
 from speck.apply.job_events import StateRecovered
 from speck.apply.job_state import lifecycle_of, write
 from speck.apply.operation import Operation
 from speck.binder import BrokerBinder, Capability, EngineBinder
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
+from speck.controller.deleted_sessions import DeletedSessions
 from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.core.runtime import Handle, JobState, State
 from speck.errors import (
@@ -37,7 +38,7 @@ from speck.errors import (
     Unreachable,
 )
 from speck.store import AttemptRecord, Event, Store, Transaction
-from speck.store.abandoned import AbandonedAttempt, AbandonedSession
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession, DeletedSession
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +75,8 @@ class Reaper:
         An address that does not answer for long is asked less often, and delays nothing else.
         """
         self._rounds += 1
-        if not (self.store.abandoned_attempts() or self.store.abandoned_sessions()):
+        deleted = DeletedSessions(self.store, self.pool, self.clock).due()
+        if not (self.store.abandoned_attempts() or self.store.abandoned_sessions() or deleted):
             return
         seldom = self._rounds % SELDOM != 0
         rest = {address for address, missed in self._missed.items() if missed >= EAGER and seldom}
@@ -212,6 +214,11 @@ class _Reaping:
             self._try(session.broker, partial(self._shut_out, session))
         for attempt in self.store.abandoned_attempts():
             self._try(attempt.address, partial(self.stop, attempt))
+        deleted = DeletedSessions(self.store, self.pool, self.clock)
+        for address, gone in deleted.due().items():
+            self._try(address, partial(deleted.look, address, gone))
+        deleted.forget_old()
+        deleted.forget_used()
         for session in self.store.abandoned_sessions():
             self._try(session.broker, partial(self._delete, session, fenced))
         return self.silent - spared
@@ -266,8 +273,9 @@ class _Reaping:
         except SessionOfAnother as error:
             self._forget_session(session, EventKind.FORGOTTEN, f"not deleted: {error}")
             return
-        what = f"session {session.name!r}, abandoned at {session.broker}, was deleted"
-        message = f"{what} ({dropped_text(waiting, session)})" if waiting else what
+        with self.store.transaction() as transaction:
+            transaction.put_deleted_session(DeletedSession.of(session, self.clock()))
+        message = deletion_text(waiting, session)
         self._forget_session(session, EventKind.DROPPED if waiting else EventKind.STOPPED, message, waiting)
 
     def _counted(self, session: AbandonedSession, broker: BrokerBinder) -> int:

@@ -15,6 +15,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
                                     the revision that holds the form of the job which it runs
     left/ID                         an attempt that was abandoned at an engine out of reach
     left-session/ID                 a session that was abandoned at a broker out of reach
+    gone-session/ID                 a session that was deleted lately
     tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
     healing/ID                      the same of what the loop did by itself, with a bound of its own

@@ -37,7 +37,7 @@ from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
-from speck.store.abandoned import AbandonedAttempt, AbandonedSession
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession, DeletedSession
 from speck.store.agents import AgentRecord, CodeRecord
 from speck.store.codec import FIRST_KEY, key_of, number_part
 from speck.store.event_log import log_event
@@ -333,6 +333,10 @@ class Store:
         return self._scan(
             b"left-session/", lambda _, value: AbandonedSession(**codec.decode_operation(value))
         )
+
+    def deleted_sessions(self) -> list[DeletedSession]:
+        """The sessions that were deleted lately."""
+        return self._scan(b"gone-session/", lambda _, value: DeletedSession(**codec.decode_operation(value)))
 
     def fence_above(self, broker: str, session: str) -> int:
         """The attempt number that shuts all abandoned attempts out of a session; 0: there are none."""

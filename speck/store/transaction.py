@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from speck.core.adaptation import AdaptationState
@@ -10,7 +11,7 @@ from speck.core.lifecycle import AUTOMATIC
 from speck.core.runtime import Attempt
 from speck.placement.profile import JobProfile, SiteProfile
 from speck.store import codec, profiles
-from speck.store.abandoned import AbandonedAttempt, AbandonedSession
+from speck.store.abandoned import AbandonedAttempt, AbandonedSession, DeletedSession
 from speck.store.agents import AgentRecord, CodeRecord
 from speck.store.codec import key_of, number_part
 from speck.store.profiles import CutCorrection, MeasuredLink
@@ -144,6 +145,14 @@ class Transaction:
     def delete_abandoned_session(self, session: AbandonedSession) -> None:
         """Delete an abandoned session that is no more."""
         self._changes[key_of("left-session", session.key)] = None
+
+    def put_deleted_session(self, session: DeletedSession) -> None:
+        """Write a session that was deleted."""
+        self._changes[key_of("gone-session", session.key)] = codec.encode_operation(asdict(session))
+
+    def forget_deleted_session(self, session: DeletedSession) -> None:
+        """Forget a deleted session: its broker has saved that, or a job has a session of its name again."""
+        self._changes[key_of("gone-session", session.key)] = None
 
     def put_agent(self, agent: AgentRecord) -> None:
         """Write the agent of a site."""

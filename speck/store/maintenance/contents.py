@@ -9,6 +9,7 @@ from typing import Any
 from speck.core.job import Job
 from speck.placement.profile import JobProfile
 from speck.store import codec, profiles
+from speck.store.abandoned import DeletedSession
 from speck.store.agents import AgentRecord, CodeRecord
 from speck.store.records import (
     AttemptRecord,
@@ -77,6 +78,8 @@ class Contents:
                 self.abandoned_attempts[identifier] = codec.decode_operation(value)
             case ["left-session", identifier]:
                 self.abandoned_sessions[identifier] = codec.decode_operation(value)
+            case ["gone-session", _]:
+                DeletedSession(**codec.decode_operation(value))
             case ["agent", _]:
                 AgentRecord.from_dict(codec.decode_operation(value))
             case ["join", _]:
