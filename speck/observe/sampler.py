@@ -167,6 +167,19 @@ class Sampler:
             when, found = self._backlogs.get(session.broker, (-inf, {}))
         return found.get(session.name) if when >= self.now() - 3 * BROKER_PERIOD else None
 
+    def held(self, job: str, session: SessionRecord) -> int | None:
+        """The messages that wait for a job, those at its broker included; ``None`` if these are not known.
+
+        Kafka counts them.  Of Mosquitto the size of its whole store is known: while the reader's buffer is
+        full, what waits for the job grows with that.
+        """
+        backlog = self.backlog(session)
+        if backlog is not None:
+            return backlog.messages
+        stored = self.stored().get(session.broker)
+        full = self.details().get(job, {}).get("bufferFull") == 1
+        return self.waiting().get(job, 0) + stored if full and stored is not None else None
+
     def _reading(self, name: str) -> Reading:
         track, (engine_id, error) = self._tracks.get(name), self._errors.get(name, ("", ""))
         if track is None or (error and track.engine_id != engine_id):

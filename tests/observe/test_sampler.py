@@ -18,7 +18,7 @@ from speck.core.runtime import Handle, JobMetrics
 from speck.core.settings import Settings
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 from speck.observe.sampler import Sampler
-from speck.store import Store
+from speck.store import SessionRecord, Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.examples import one_site
@@ -229,6 +229,17 @@ def test_brokers_tell_what_they_keep(bench: Bench) -> None:
     assert [call[1] for call in bench.world.calls if call[0] == "stored"].count("tcp://b1:1883") == 1
     bench.now += 90
     assert bench.telemetry.stored() == {}  # too old
+
+
+def test_the_rest_of_a_full_buffer_grows_with_the_store_of_its_broker(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, telemetry = SessionRecord("tcp://b1:1883", "s", "t"), bench.telemetry
+    monkeypatch.setattr(telemetry, "waiting", lambda: {"a": 500})
+    monkeypatch.setattr(telemetry, "stored", lambda: {session.broker: 2000})
+    monkeypatch.setattr(telemetry, "details", lambda: {"a": {"bufferFull": 1}, "b": {"bufferFull": 0}})
+    assert [telemetry.held(each, session) for each in ("a", "b", "c")] == [2500, None, None]
+    assert telemetry.held("a", replace(session, broker="tcp://other:1883")) is None
 
 
 def test_what_was_told_of_a_copy_goes_with_it(bench: Bench) -> None:

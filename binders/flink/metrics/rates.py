@@ -19,7 +19,7 @@ CONNECTORS = (
     *("duplicatesDropped", "collisions", "changedRepetitions", "badStamps"),
     *("lostMessages", "lostSession", "redeliveryGivenUp", "batchGivenUp", "retentionGivenUp", "lostSessions"),
     *("skipped", "parked", "skippedResults", "parkedResults"),
-    *("connected", "receivedQos0", "refused", "resent", "retainedDropped", "throttledMillis"),
+    *("bufferFull", "connected", "receivedQos0", "refused", "resent", "retainedDropped", "throttledMillis"),
 )
 STAMPS = "stamps"  # of the connector's sinks
 COUNTERS = (RECORDS_IN, RECORDS_OUT, BUSY, IDLE, BACKPRESSURED)

@@ -233,13 +233,13 @@ class Adaptation:
         """The messages that wait for each job of a composition, as far as they are known.
 
         A reader counts what it has received, and takes no more when its buffer is full: the broker has the
-        rest, and some count it.
+        rest.
         """
         found = self.sampler.waiting()
         for record in self.store.jobs(name):
-            backlog = self.sampler.backlog(record.sessions[-1]) if record.sessions else None
-            if backlog is not None:
-                found[record.name] = max(found.get(record.name, 0), backlog.messages)
+            held = self.sampler.held(record.name, record.sessions[-1]) if record.sessions else None
+            if held is not None:
+                found[record.name] = max(found.get(record.name, 0), held)
         return found
 
     def _observations_of(self, name: str) -> Observations:

@@ -44,6 +44,11 @@ public abstract class BufferedSource implements MessageSource {
     /** True if the reader is connected now; called under the lock. */
     protected abstract boolean connected();
 
+    /** True while further messages wait at a broker that cannot count them; called under the lock. */
+    protected boolean bufferFull() {
+        return false;
+    }
+
     /** Returns the number of lost connections that were re-established; called under the lock. */
     protected abstract long reconnections();
 
@@ -114,7 +119,8 @@ public abstract class BufferedSource implements MessageSource {
     public SourceMetrics metrics() {
         lock.lock();
         try {
-            return counts.metrics(committed, buffer.next(), repetitions.counts(), losses, reconnections(), connected());
+            return counts.metrics(committed, buffer.next(), repetitions.counts(), losses, reconnections(), connected(),
+                    bufferFull());
         } finally {
             lock.unlock();
         }

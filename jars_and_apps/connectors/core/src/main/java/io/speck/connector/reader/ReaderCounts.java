@@ -27,9 +27,9 @@ public final class ReaderCounts {
      * @param reconnections number of lost connections that were re-established
      */
     public SourceMetrics metrics(long committed, long end, StampCounts stamps, Losses losses, long reconnections,
-            boolean connected) {
+            boolean connected, boolean bufferFull) {
         return new SourceMetrics(end - committed, end, received, receivedBytes, receivedQos0, redelivered,
                 stamps.dropped(), stamps.collisions(), stamps.changed(), stamps.bad(), stamps.droppedByRun(),
-                reconnections, lostSessions, losses.counts(), connected);
+                reconnections, lostSessions, losses.counts(), connected, bufferFull);
     }
 }

@@ -25,11 +25,12 @@ import java.util.stream.Collectors;
  * @param lostMessages messages known to be given up, by reason: lostSession, redeliveryGivenUp, batchGivenUp or
  *     retentionGivenUp
  * @param connected true if there is a connection now
+ * @param bufferFull true while the reader takes no further messages, so that they wait at a broker that cannot count them
  */
 public record SourceMetrics(long queued, long received, long receivedHere, long receivedBytes, long receivedQos0,
         long redelivered, long duplicatesDropped, long collisions, long changedRepetitions, long badStamps,
         Map<String, Long> duplicatesByRun, long reconnections, long lostSessions, Map<String, Long> lostMessages,
-        boolean connected) {
+        boolean connected, boolean bufferFull) {
     /** The reasons for which messages are given up. */
     public static final List<String> REASONS = 
             List.of(Losses.SESSION, Losses.REDELIVERY, Losses.BATCH, Losses.RETENTION);

@@ -73,6 +73,7 @@ final class MqttSourceReader<T> implements SourceReader<T, MqttSplit> {
         SourceReaderMetricGroup metrics = context.metricGroup();
         metrics.setPendingRecordsGauge(() -> reader == null ? 0 : reader.pending());
         gauge("queued", SourceMetrics::queued);
+        gauge("bufferFull", each -> each.bufferFull() ? 1 : 0);
         gauge("received", SourceMetrics::received);
         gauge("receivedBytes", SourceMetrics::receivedBytes);
         gauge("receivedQos0", SourceMetrics::receivedQos0);

@@ -303,9 +303,7 @@ public final class MqttSource extends BufferedSource {
         try {
             keeper.throwFailure();
             List<Received> taken = buffer.take(limit, trustedEnd);
-            if (keeper.connection() != null) {
-                pause.endIfLow(buffer.bytes(), keeper.connection());
-            }
+            pause.endIfLow(buffer.bytes(), keeper.connection());
             return taken;
         } finally {
             lock.unlock();
@@ -480,6 +478,11 @@ public final class MqttSource extends BufferedSource {
     @Override
     protected boolean connected() {
         return keeper.connected();
+    }
+
+    @Override
+    protected boolean bufferFull() {
+        return pause.isOn() || buffer.size() >= settings.receiveMaximum();
     }
 
     @Override

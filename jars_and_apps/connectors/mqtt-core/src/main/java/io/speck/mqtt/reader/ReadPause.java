@@ -23,8 +23,13 @@ final class ReadPause {
         }
     }
 
+    boolean isOn() {
+        return paused;
+    }
+
+    /** @param connection the present one, or null */
     void endIfLow(long bufferedBytes, Connection connection) {
-        if (paused && bufferedBytes <= limitBytes / 2) {
+        if (paused && connection != null && bufferedBytes <= limitBytes / 2) {
             paused = false;
             connection.setReading(true);
         }

@@ -385,6 +385,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         SourceMetrics metrics = source.metrics();
         Map<String, String> values = new LinkedHashMap<>();
         values.put("queued", Long.toString(metrics.queued()));
+        values.put("bufferFull", metrics.bufferFull() ? "1" : "0");
         values.put("received", Long.toString(metrics.received()));
         values.put("receivedBytes", Long.toString(metrics.receivedBytes()));
         values.put("receivedQos0", Long.toString(metrics.receivedQos0()));
