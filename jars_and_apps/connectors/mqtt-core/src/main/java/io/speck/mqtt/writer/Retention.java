@@ -38,6 +38,9 @@ final class Retention {
     private static final int REQUESTS_REMEMBERED = 1000;
     /** A site may be without power for weeks; without its mark, all of its messages would be sent again. */
     private static final int SPOOLED_MARK_SECONDS = (int) TimeUnit.DAYS.toSeconds(28);
+    /** The roots of this process: folders below that nobody takes over are looked for once the jobs of the site are up. */
+    private static final Set<Path> WATCHED = ConcurrentHashMap.newKeySet();
+    private static final long WATCH_MINUTES = 10;
 
     private final ReentrantLock lock;
     private final Login login;
@@ -78,10 +81,20 @@ final class Retention {
         if (ResendRequest.retentionSeconds() == 0 || !roots.add(root)) {
             return false;
         }
+        if (WATCHED.add(root)) {
+            Runtime.LOOPS.schedule(() -> Runtime.BACKGROUND.execute(() -> reportStranded(root)), WATCH_MINUTES,
+                    TimeUnit.MINUTES);
+        }
         if (spool == null) {
             beginSpool(root);
         }
         return true;
+    }
+
+    private static void reportStranded(Path root) {
+        SpoolFolder.stranded(root).forEach(each -> LOG.warn("nobody sends the messages in '{}', which an earlier process"
+                + " wrote for the broker of that name: if its address or user has changed, move this folder into the one"
+                + " of the new address and user below '{}'; else delete it", each, root));
     }
 
     /** Returns the folders for this broker below the roots that others have left, locked; lock not held. */

@@ -30,9 +30,12 @@ final class SpoolFolder {
     private static final Logger LOG = LoggerFactory.getLogger(SpoolFolder.class);
     private static final String LOCK = "lock";
     private static final Pattern ID = Pattern.compile("[0-9a-f]{32}");
+    private static final Pattern BROKER = Pattern.compile(".+-\\d+-[0-9a-f]{8}");
     private static final Pattern SEGMENT = Pattern.compile("\\d{19}\\" + Spool.SUFFIX);
     /** A folder without messages may be one that its process is about to lock. */
     private static final Duration NEW = Duration.ofMinutes(1);
+    /** Messages that a process left so long ago were not taken over by the next one. */
+    private static final Duration OLD = Duration.ofHours(1);
 
     /** Prefix of the system properties by which the class loaders of a process know of each other's folders. */
     private static final String OWNED = "speck.spool.owned.";
@@ -106,13 +109,53 @@ final class SpoolFolder {
         return hasMessages ? own : null;
     }
 
+    /**
+     * Returns the folders of all brokers and users below a root that nobody has locked although their messages are old: the
+     * address or the login with which they were written is not used here any more.
+     */
+    static List<Path> stranded(Path root) {
+        List<Path> found = new ArrayList<>();
+        try {
+            for (Path broker : matching(root, BROKER)) {
+                for (Path folder : matching(broker, ID)) {
+                    if (isStranded(folder)) {
+                        found.add(folder);
+                    }
+                }
+            }
+        } catch (IOException e) {
+            unreadable(root, e);
+        }
+        return found;
+    }
+
+    private static boolean isStranded(Path folder) {
+        SpoolFolder own = null;
+        try {
+            own = locked(folder);
+            List<Path> segments = own == null ? List.of() : own.segments();
+            return !segments.isEmpty() && age(segments.get(segments.size() - 1)).compareTo(OLD) > 0;
+        } catch (IOException e) {
+            LOG.debug("{}: {}", folder, e.toString());
+            return false;
+        } finally {
+            if (own != null) {
+                own.release();
+            }
+        }
+    }
+
     private static void unreadable(Path path, IOException error) {
         LOG.warn("messages that an earlier process left in '{}' cannot be read: {}", path, error.toString());
     }
 
     private static boolean isNew(Path folder) throws IOException {
-        Instant changed = Files.getLastModifiedTime(folder).toInstant();
-        return Duration.between(changed, Instant.now()).abs().compareTo(NEW) < 0;
+        return age(folder).abs().compareTo(NEW) < 0;
+    }
+
+    /** The time since a file was changed, or the entries of a folder; negative after the clock was set back. */
+    private static Duration age(Path path) throws IOException {
+        return Duration.between(Files.getLastModifiedTime(path).toInstant(), Instant.now());
     }
 
     /** One folder for each broker and user; the name shows the broker, and its hash tells users apart. */

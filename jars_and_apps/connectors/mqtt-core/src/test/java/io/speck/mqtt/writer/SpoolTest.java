@@ -17,7 +17,9 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -204,6 +206,33 @@ class SpoolTest {
         assertEquals(List.of(), SpoolFolder.abandoned(root, BROKER), "while its process lives");
         found.release();
         assertEquals(1, SpoolFolder.abandoned(root, BROKER).size());
+    }
+
+    /** Its broker has another address now, or its jobs another user. */
+    @Test
+    void aFolderThatNobodyTakesOverIsFound() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        spool.append(message(1, 10), 1);
+        assertTrue(spool.force());
+        Path segment = segments(folder).get(0);
+        FileTime old = FileTime.from(Instant.now().minus(Duration.ofHours(2)));
+        Files.setLastModifiedTime(segment, old);
+        assertEquals(List.of(), SpoolFolder.stranded(root), "while its process lives");
+        spool.leave();
+        Files.setLastModifiedTime(segment, old);
+        assertEquals(List.of(folder.path()), SpoolFolder.stranded(root));
+        assertEquals(1, read(SpoolFolder.abandoned(root, BROKER)).size(), "it is not locked");
+        assertEquals(List.of(), SpoolFolder.stranded(root), "it is taken over");
+    }
+
+    @Test
+    void aFolderThatWasJustLeftIsNotStranded() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        spool.append(message(1, 10), 1);
+        spool.leave();
+        assertEquals(List.of(), SpoolFolder.stranded(root));
     }
 
     @Test
