@@ -262,6 +262,16 @@ def test_more_than_can_be_counted(mosquitto: MosquittoServer) -> None:
     assert broker.waiting(SESSION) == MOST_COUNTED
 
 
+def test_more_than_can_be_counted_beside_markers(mosquitto: MosquittoServer) -> None:
+    broker = binder(mosquitto)
+    broker.ensure_session(SESSION, "test/in")
+    with connection(mosquitto, SESSION, keep=True) as reader:
+        reader.subscribe("test/in", drain_topic(SESSION))
+    publish(mosquitto, drain_topic(SESSION), [b"marker"] * 600)
+    publish(mosquitto, "test/in", [b"."] * (MOST_COUNTED + 500))
+    assert broker.waiting(SESSION) == MOST_COUNTED
+
+
 def test_a_marker_comes_behind_what_waits_and_its_answer_is_heard(mosquitto: MosquittoServer) -> None:
     broker = binder(mosquitto)
     broker.ensure_session(SESSION, "test/in")
