@@ -92,9 +92,9 @@ final class Retention {
     }
 
     private static void reportStranded(Path root) {
-        SpoolFolder.stranded(root).forEach(each -> LOG.warn("nobody sends the messages in '{}', which an earlier process"
+        SpoolFolder.stranded(root).forEach(each -> LOG.warn("no process sends the messages in '{}', which an earlier one"
                 + " wrote for the broker of that name: if its address or user has changed, move this folder into the one"
-                + " of the new address and user below '{}'; else delete it", each, root));
+                + " of the new address and user below '{}'; otherwise delete it", each, root));
     }
 
     /** Returns the folders for this broker below the roots that others have left, locked; lock not held. */
