@@ -2,6 +2,7 @@ package io.speck.mqtt.writer;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.mqtt.Login;
+import io.speck.mqtt.net.Backoff;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ResendRequest;
 import io.speck.mqtt.net.Runtime;
@@ -41,6 +42,8 @@ final class Retention {
     /** The roots of this process: folders below that nobody takes over are looked for once the jobs of the site are up. */
     private static final Set<Path> WATCHED = ConcurrentHashMap.newKeySet();
     private static final long WATCH_MINUTES = 10;
+    private static final long RENEWAL_MILLIS = TimeUnit.MINUTES.toMillis(1);
+    private static final long RENEWAL_CAP_MILLIS = TimeUnit.HOURS.toMillis(1);
 
     private final ReentrantLock lock;
     private final Login login;
@@ -56,6 +59,13 @@ final class Retention {
             new DeliveryMark(UUID.randomUUID().toString().replace("-", ""), ResendRequest.EXPIRY_SECONDS);
     /** Null without a folder for it. */
     private volatile Spool spool;
+    /** The folder for messages on disk; null for none. */
+    private volatile Path spoolRoot;
+    private final Backoff renewal = new Backoff(RENEWAL_MILLIS, RENEWAL_CAP_MILLIS);
+    /** When a disk that has failed is tried again, in {@link System#nanoTime}. */
+    private long renewalNanos = System.nanoTime();
+    private boolean renewing;
+    private boolean ended;
     private Connection connection;
     /** The number in the mark of the broker. */
     private long markedNumber;
@@ -86,7 +96,8 @@ final class Retention {
                     TimeUnit.MINUTES);
         }
         if (spool == null) {
-            beginSpool(root);
+            spoolRoot = root;
+            beginSpool();
         }
         return true;
     }
@@ -102,20 +113,79 @@ final class Retention {
         return roots.stream().flatMap(root -> SpoolFolder.abandoned(root, login).stream()).toList();
     }
 
-    /** The mark is another one then, since it is found by the id of the folder. */
-    private void beginSpool(Path root) {
+    private void beginSpool() {
         try {
-            SpoolFolder folder = SpoolFolder.create(root, login);
+            SpoolFolder folder = SpoolFolder.create(spoolRoot, login);
             spool = new Spool(folder, lock);
             buffer.spool(spool);
-            if (connection != null) {
-                deliveryMark.delete(connection);
-            }
-            deliveryMark = new DeliveryMark(folder.id(), SPOOLED_MARK_SECONDS);
-            markedNumber = 0;
+            beginMark(folder);
         } catch (IOException e) {
             LOG.warn("messages that broker {} has not saved yet do not survive a power cut of this machine, since they"
-                    + " cannot be written below '{}': {}", login, root, e.toString());
+                    + " cannot be written below '{}': {}", login, spoolRoot, e.toString());
+        }
+    }
+
+    /** The mark is another one with another folder, since it is found by its id. */
+    private void beginMark(SpoolFolder folder) {
+        if (connection != null) {
+            deliveryMark.delete(connection);
+        }
+        deliveryMark = new DeliveryMark(folder.id(), SPOOLED_MARK_SECONDS);
+        markedNumber = 0;
+    }
+
+    /** Tries a disk again that has failed, such as one that was full. */
+    private void tryDiskAgain() {
+        boolean failed = spoolRoot != null && (spool == null || spool.hasFailed());
+        if (failed && !ended && !renewing && System.nanoTime() - renewalNanos >= 0) {
+            renewing = true;
+            Runtime.BACKGROUND.execute(this::renewSpool);
+        }
+    }
+
+    /** Holds the messages in another folder if the disk works by now; lock not held. The former one stays until then. */
+    private void renewSpool() {
+        Spool former = spool;
+        SpoolFolder folder = null;
+        Spool fresh = null;
+        try {
+            folder = SpoolFolder.create(spoolRoot, login);
+            fresh = new Spool(folder, lock);
+        } catch (IOException e) {
+            LOG.debug("broker {}: {}", login, e.toString());
+        }
+        boolean works = fresh != null && replaceSpool(fresh) && fresh.force();
+        lock.lock();
+        try {
+            renewing = false;
+            if (works) {
+                LOG.info("messages that broker {} has not saved yet survive a power cut of this machine again", login);
+                renewal.reset();
+                beginMark(folder);
+            } else {
+                renewalNanos = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(renewal.nextMillis());
+                replaceSpool(former);
+            }
+        } finally {
+            lock.unlock();
+        }
+        Spool obsolete = works ? former : fresh;
+        if (obsolete != null) {
+            obsolete.delete();
+        }
+    }
+
+    /** Returns false if this publisher has ended, which leaves the spool as it is. */
+    private boolean replaceSpool(Spool by) {
+        lock.lock();
+        try {
+            if (!ended) {
+                spool = by;
+                buffer.spool(by);
+            }
+            return !ended;
+        } finally {
+            lock.unlock();
         }
     }
 
@@ -243,6 +313,7 @@ final class Retention {
      * @return the rest of the work, to be done without the lock
      */
     Runnable end() {
+        ended = true;
         boolean leaves = spool != null && !buffer.isEmpty();
         if (leaves) {
             writeMark(); // the next process would send again what came after the former mark
@@ -250,13 +321,13 @@ final class Retention {
             deliveryMark.delete(connection);
         }
         connection = null;
-        Spool ended = spool;
+        Spool last = spool;
         List<SpoolFolder> others = List.copyOf(takenOver);
         return () -> {
             if (leaves) {
-                ended.leave();
-            } else if (ended != null) {
-                ended.delete();
+                last.leave();
+            } else if (last != null) {
+                last.delete();
             }
             others.forEach(SpoolFolder::release);
         };
@@ -318,8 +389,9 @@ final class Retention {
         lock.lock();
         try {
             writeMark();
-            markScheduled = !buffer.isEmpty();
+            markScheduled = !ended && !buffer.isEmpty();
             if (markScheduled) {
+                tryDiskAgain();
                 Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
                 if (connection != null) {
                     connection.ping();

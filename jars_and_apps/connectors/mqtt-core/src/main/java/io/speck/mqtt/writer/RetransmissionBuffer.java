@@ -54,10 +54,12 @@ final class RetransmissionBuffer {
         return heapBytes < 256L << 20 ? 8 : 16; // readers remember some 57,000 messages at least, docs/faults.md
     }
 
-    /** Writes the messages to disk as well, from now on. */
+    /** Writes the messages to disk as well, from now on; null to hold them in memory alone. */
     void spool(Spool to) {
         spool = to;
-        messages.forEach(message -> to.append(message, message.deliveryNumber));
+        if (to != null) {
+            messages.forEach(message -> to.append(message, message.deliveryNumber));
+        }
     }
 
     /** Records that a connection to the broker was opened. */

@@ -30,10 +30,10 @@ import org.slf4j.LoggerFactory;
  * segment is named by the number of its first message; each record is its length, a check sum, and the packet. {@link
  * #force} makes what was appended survive a power cut, and must precede the acknowledgement of the input.
  *
- * <p>A disk that fails ends the spool, and no writer: messages are then held in memory alone, as without one. A disk that
- * stalls holds up writers ({@link #isBehind}) and the threads that force messages, and no event loop: {@link #append} leaves
- * the work at the disk to a thread in the background. A thread that is interrupted here is no failure, so segments are
- * streams: an interrupt closes a channel.
+ * <p>A disk that fails ends the spool, and no writer: messages are then held in memory alone, until another spool holds
+ * them ({@link Retention}). A disk that stalls holds up writers ({@link #isBehind}) and the threads that force messages, and
+ * no event loop: {@link #append} leaves the work at the disk to a thread in the background. A thread that is interrupted
+ * here is no failure, so segments are streams: an interrupt closes a channel.
  */
 final class Spool {
     static final String SUFFIX = ".log";
@@ -145,6 +145,11 @@ final class Spool {
         }
         queuedBytes.addAndGet(bytes.length);
         return () -> write(bytes);
+    }
+
+    /** True if the disk has failed, so that messages are held in memory alone. */
+    boolean hasFailed() {
+        return failed;
     }
 
     /** True while so much waits for the disk that writers should wait too. */
