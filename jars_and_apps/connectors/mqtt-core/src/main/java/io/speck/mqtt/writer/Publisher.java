@@ -11,7 +11,6 @@ import io.speck.mqtt.Login;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Runtime;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
@@ -19,6 +18,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -46,8 +46,7 @@ final class Publisher implements WriterConnection.Owner {
     private final NewestRetained newestRetained = new NewestRetained();
     private final CautiousSending caution = new CautiousSending();
     private final WriterConnection connection;
-    /** Held while messages are taken over, by a thread without the lock: the next connection is opened after that. */
-    private final Object takingOver = new Object();
+    private final Takeover takeover;
     private boolean pumping;
     private boolean pumpScheduled;
 
@@ -56,90 +55,39 @@ final class Publisher implements WriterConnection.Owner {
         this.login = login;
         this.retention = new Retention(lock, login);
         this.connection = new WriterConnection(login, lock, changed, retention, backPressure, forms, this);
+        this.takeover = new Takeover(lock, login, retention, newestRetained, connection, this::forgetConnection);
     }
 
-    /** Holds messages on disk too ({@link Retention#spoolIn}), and takes over what others have left there. */
-    void spoolIn(Path root) {
-        if (begins(root)) {
-            synchronized (takingOver) {
-                takeOver(retention.abandoned());
-            }
-        }
-    }
-
-    private boolean begins(Path root) {
-        lock.lock();
-        try {
-            return retention.spoolIn(root);
-        } finally {
-            lock.unlock();
-        }
+    Takeover takeover() {
+        return takeover;
     }
 
     /** Another publisher may have left messages since, and the broker may have lost them now. */
     @Override
     public void connecting() {
-        synchronized (takingOver) {
-            takeOver(retention.abandoned());
-        }
-    }
-
-    /** Does as {@link #spoolIn} if others have left something there, and connects then; else nothing. */
-    void takeOver(Path root) {
-        synchronized (takingOver) {
-            List<SpoolFolder> found = SpoolFolder.abandoned(root, login);
-            if (!found.isEmpty()) {
-                begins(root);
-                takeOver(found);
-            }
-        }
-    }
-
-    /** Sends what the broker lacks of the messages in such folders, on a new connection. */
-    private void takeOver(List<SpoolFolder> folders) {
-        if (folders.isEmpty()) {
-            return;
-        }
-        List<Predecessor> found = Retention.read(folders); // without the lock, for which event loops may wait
-        lock.lock();
-        try {
-            if (connection.isClosed()) {
-                folders.forEach(SpoolFolder::release);
-                return;
-            }
-            newestRetained.takeOver(retention.takeOver(found));
-            Connection former = connection.current();
-            if (former != null) {
-                forgetConnection();
-                former.abandon();
-            }
-            connection.open();
-        } finally {
-            lock.unlock();
-        }
+        takeover.again();
     }
 
     Login login() {
         return login;
     }
 
-    AckMetrics acks() {
+    private <T> T locked(Supplier<T> action) {
         lock.lock();
         try {
-            return inflight.metrics(login.toString());
+            return action.get();
         } finally {
             lock.unlock();
         }
     }
 
+    AckMetrics acks() {
+        return locked(() -> inflight.metrics(login.toString()));
+    }
+
     /** See {@link Retention#lastMark}. */
     CompletableFuture<Void> lastMark() {
-        lock.lock();
-        try {
-            return retention.lastMark();
-        } finally {
-            lock.unlock();
-        }
+        return locked(retention::lastMark);
     }
 
     /** Shuts this publisher down; returns the connection to close, or null. */
@@ -169,24 +117,9 @@ final class Publisher implements WriterConnection.Owner {
         }
     }
 
-    /** Connects in the background. */
-    void connect() {
-        lock.lock();
-        try {
-            connection.open();
-        } finally {
-            lock.unlock();
-        }
-    }
-
     @Override
     public boolean holdsMessages() {
-        lock.lock();
-        try {
-            return !retention.isEmpty() || !outbox.isEmpty();
-        } finally {
-            lock.unlock();
-        }
+        return locked(() -> !retention.isEmpty() || !outbox.isEmpty());
     }
 
     @Override
@@ -415,12 +348,7 @@ final class Publisher implements WriterConnection.Owner {
     }
 
     List<RefusedMessage> takeRefused(Delivery writer) {
-        lock.lock();
-        try {
-            return writer.takeRefused();
-        } finally {
-            lock.unlock();
-        }
+        return locked(writer::takeRefused);
     }
 
     /** Drops the unacknowledged messages of a writer. */

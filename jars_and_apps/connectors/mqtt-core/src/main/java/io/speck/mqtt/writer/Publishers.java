@@ -67,7 +67,7 @@ final class Publishers {
             publisher = shared.publisher;
         }
         if (root != null) {
-            publisher.spoolIn(root);
+            publisher.takeover().spoolIn(root);
         }
         return publisher;
     }
@@ -78,7 +78,7 @@ final class Publishers {
             return;
         }
         Publisher publisher = acquire(login, null);
-        publisher.takeOver(Path.of(spool));
+        publisher.takeover().from(Path.of(spool));
         release(publisher, new Delivery()); // it stays for as long as it holds messages
     }
 
