@@ -230,8 +230,8 @@ class Doctor:
                     Finding.SINK,
                     name,
                     f"its sink had to forget {forgotten} messages before the broker had saved them",
-                    "raise speck.sink.keepMegabytes at the engine, or lower autosave_interval of the broker; if "
-                    "the engine's log says that the broker rejected them, let the job's user publish there",
+                    "raise speck.sink.keepMegabytes at the engine, or lower autosave_interval of the broker; "
+                    "if the engine's log says that the broker rejected them, let its user publish there",
                 )
             if isinstance(throttled, int) and throttled > 0:
                 yield Diagnosis(

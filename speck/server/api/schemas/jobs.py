@@ -74,7 +74,7 @@ class LossSchema(Schema):
     text = text("the reason as a phrase, which follows the number")
     count = fields.Integer(metadata={"description": "number since the coordinator began"})
     at_least = fields.Boolean(
-        metadata={"description": "true if there may be more, in a session whose messages were not all counted"}
+        metadata={"description": "true if there may be more: the messages of a session were not all counted"}
     )
     first = fields.Float(metadata=UNIX)
     last = fields.Float(metadata=UNIX)
