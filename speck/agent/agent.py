@@ -180,7 +180,10 @@ class Agent:
         return 0.0 if self._connected.is_set() else time.monotonic() - self._parted
 
     def _refusal(self, epoch: int) -> str:
-        """The reason why a coordinator of an epoch is refused; empty if it is not.  The highest is stored."""
+        """The reason why a coordinator of an epoch is refused; empty if it is not.
+
+        A higher epoch is stored first: after a restart, the agent would accept a former server otherwise.
+        """
         known = self._known_epoch()
         if epoch < known:
             return (
@@ -188,8 +191,12 @@ class Agent:
                 f"{known} or higher; see docs/agents.md, Two servers)"
             )
         if epoch > known:
-            self._state = self._state | {"epoch": epoch}
-            write_state(self.directory, self._state)
+            state = self._state | {"epoch": epoch}
+            try:
+                write_state(self.directory, state)
+            except OSError as error:
+                return f"its epoch {epoch} cannot be stored at the site: {error.strerror or error}"
+            self._state = state
         return ""
 
     def _known_epoch(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from contextlib import closing
 from pathlib import Path
@@ -44,6 +45,27 @@ def test_the_highest_epoch_is_stored_and_a_lower_one_refused(tmp_path: Path) -> 
     assert agent_in(tmp_path)._refusal(0).startswith("the server is that of epoch 0")
     assert agent_in(tmp_path).dialler.known_epoch() == 2  # which the coordinator shows
     assert agent_in(tmp_path)._refusal(3) == ""
+
+
+def test_an_epoch_that_cannot_be_stored_is_refused_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a former server would be accepted after a loss of power."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    agent = agent_in(tmp_path)
+    assert agent._refusal(2) == ""
+    with monkeypatch.context() as patched:
+        patched.setattr("speck.agent.agent.write_state", full)
+        for _ in range(2):
+            reason = "its epoch 3 cannot be stored at the site: No space left on device"
+            assert agent._refusal(3) == reason
+        assert agent._refusal(2) == ""
+        assert agent.dialler.known_epoch() == 2
+    assert agent._refusal(3) == ""
+    assert agent_in(tmp_path)._refusal(2) != ""
 
 
 def test_any_epoch_is_accepted_after_joining_again(tmp_path: Path) -> None:
