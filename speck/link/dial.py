@@ -23,7 +23,7 @@ from speck.link.beat import ANSWER, Beat
 from speck.link.codec import encode
 from speck.link.errors import error_data
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
-from speck.link.hello import Hello, epoch_message
+from speck.link.hello import ACCEPTED, CONFIRMS, Hello, epoch_message
 from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from speck.link.repeats import MARK, Answered, whole_call
 
@@ -111,7 +111,7 @@ class Dialler:
             with connect(
                 f"{url}/agent",
                 ssl=self.context if url.startswith("wss:") else None,
-                additional_headers={"Authorization": f"Bearer {self.token()}"},
+                additional_headers={"Authorization": f"Bearer {self.token()}", CONFIRMS: "1"},
                 compression=None,
                 max_size=LARGEST_FRAME,
                 open_timeout=OPENING,
@@ -154,6 +154,7 @@ class Dialler:
             with contextlib.suppress(WebSocketException, OSError):
                 self._send(websocket, epoch_message(self.known_epoch()))  # for people at the coordinator
             raise BadFrame(reason)
+        self._send(websocket, dict(ACCEPTED))
         self.takes_lasting = _entry(message["welcome"], "lasting") is True
 
     def _serve(self, websocket: ClientConnection, assembly: Assembly) -> None:

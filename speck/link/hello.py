@@ -10,6 +10,8 @@ from speck.core.inventory import Site
 from speck.link.frames import PROTOCOL
 
 LONGEST = 100  # characters of a machine's id, and of a version
+CONFIRMS = "Speck-Confirms"  # a field of the request of an agent that says if it accepts the server
+ACCEPTED: Mapping[str, Any] = {"accepted": True}  # the message by which it does
 _KNOWN_EPOCH = "known_epoch"
 _HIGHEST_EPOCH = 10**15  # that is shown
 
@@ -59,6 +61,11 @@ class EpochRefusal:
 
     epoch: int
     known: int
+
+
+def is_accepted(message: Mapping[str, Any]) -> bool:
+    """True for the message of an agent that accepts its server."""
+    return message.get("accepted") is True
 
 
 def epoch_message(known: int) -> dict[str, Any]:

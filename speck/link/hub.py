@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import TimeoutError as LateAnswer
-from dataclasses import dataclass, field
 from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -24,17 +23,26 @@ from speck.core.inventory import Site
 from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError, Unreachable
 from speck.link.beat import SILENCE
 from speck.link.codec import Malformed, decode, encode
+from speck.link.connection import AT_ONCE, Connection, Presence, Waiting
 from speck.link.errors import error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame
 from speck.link.gate import AGENT, Gate, GatedConnection, peer_of, token_of
-from speck.link.hello import EpochRefusal, Hello, Joined, JoinRequest, epoch_refusal, refusal
+from speck.link.hello import (
+    CONFIRMS,
+    EpochRefusal,
+    Hello,
+    Joined,
+    JoinRequest,
+    epoch_refusal,
+    is_accepted,
+    refusal,
+)
 from speck.link.journal import JournalEntry, checked
-from speck.link.look import LastLooks, Look, LookMessage
+from speck.link.look import Look
 from speck.link.methods import JOURNAL, ORDERED
-from speck.link.repeats import Asked, Forgotten, Question
+from speck.link.repeats import Forgotten, Question
 from speck.link.sending import send, send_to_the_end
 
-AT_ONCE = 32  # calls under way at one site
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
 _GREETING = 30.0  # s, for the first message of an agent: after a restart, thousands of them come at once
 _JOINING = 10.0  # s, for the request of a site that joins
@@ -48,36 +56,6 @@ _ANSWERING = 5.0  # s, for a connected agent to show that it is there
 _JOIN = "/join"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Presence:
-    """An agent that is connected ``since`` (Unix time, s)."""
-
-    since: float
-    hello: Hello
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A call that waits for its answer; ``changes`` is the engine whose jobs it may change, or empty."""
-
-    answer: asyncio.Future[dict[str, Any]]
-    changes: str
-
-
-@dataclass
-class _Connection:
-    """One agent's connection; used in the hub's loop alone."""
-
-    socket: GatedConnection
-    token: bytes
-    presence: Presence
-    code: set[str]
-    waiting: dict[int, _Waiting] = field(default_factory=dict)
-    looks: LastLooks = field(default_factory=LastLooks)
-    asked: Asked = field(default_factory=Asked)  # safe to use from several threads
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
 
 class Hub:
@@ -104,7 +82,7 @@ class Hub:
         self.on_contact: list[Callable[[str], object]] = []
         self.on_second: list[Callable[[str, str, str], object]] = []
         self._authenticate, self._mark = authenticate, mark
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, Connection] = {}
         self.epoch_refusals: dict[str, EpochRefusal] = {}  # by site, unless it was accepted since
         self._numbers = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -243,11 +221,8 @@ class Hub:
 
     async def _greet(
         self, websocket: ServerConnection, token: bytes, assembly: Assembly
-    ) -> _Connection | None:
-        async with asyncio.timeout(_GREETING):
-            data = None
-            while data is None:
-                data = assembly.add(await websocket.recv())
+    ) -> Connection | None:
+        data = await _next(websocket, assembly)
         protocol = {"protocol": data.get("protocol"), "site": data.get("site")}
         try:
             hello: Hello = decode(Hello, data, "hello")
@@ -269,7 +244,18 @@ class Hub:
             return None
         assert isinstance(websocket, GatedConnection)  # noqa: S101 - see _start
         await send(websocket, {"welcome": {"protocol": hello.protocol, **self._welcome}}, 0)
-        return _Connection(websocket, token, Presence(time.time(), hello), set(hello.code))
+        confirms = websocket.request is not None and CONFIRMS in websocket.request.headers
+        if confirms and not await self._accepted(websocket, hello.site, assembly):
+            return None
+        return Connection(websocket, token, Presence(time.time(), hello), set(hello.code))
+
+    async def _accepted(self, websocket: ServerConnection, site: str, assembly: Assembly) -> bool:
+        """Await the decision of an agent that has learned the epoch of this server by the welcome."""
+        message = await _next(websocket, assembly)
+        self.epoch_refusals.pop(site, None)
+        if refused := epoch_refusal(message, self._epoch):
+            self.epoch_refusals[site] = refused
+        return is_accepted(message)
 
     async def _second_machine(self, hello: Hello) -> str:
         """The reason to refuse an agent while that of another machine is connected; empty without one."""
@@ -286,7 +272,7 @@ class Hub:
             listener(hello.site, first, hello.machine)
         return f"the agent of site {hello.site!r} on machine {first} is connected (expected one agent a site)"
 
-    async def _read(self, agent: _Connection, assembly: Assembly) -> None:
+    async def _read(self, agent: Connection, assembly: Assembly) -> None:
         site = agent.presence.hello.site
         former = self._connections.get(site)
         if self._authenticate(agent.token) != site:  # it was revoked during the greeting
@@ -307,11 +293,11 @@ class Hub:
                     self.epoch_refusals[site] = refused
                     return
                 self.epoch_refusals.pop(site, None)
-                _take(agent, message)
+                agent.take(message)
         finally:
             self._part(site, agent)
 
-    def _part(self, site: str, agent: _Connection) -> None:
+    def _part(self, site: str, agent: Connection) -> None:
         """Forget a connection, whose calls are not answered any more."""
         if self._connections.get(site) is agent:
             del self._connections[site]
@@ -417,9 +403,7 @@ class Hub:
             raise error_of(answer["x"] if isinstance(answer["x"], Mapping) else {})
         return answer.get("r")
 
-    def _ask(
-        self, agent: _Connection, question: Question, deadline: float, address: str
-    ) -> Mapping[str, Any]:
+    def _ask(self, agent: Connection, question: Question, deadline: float, address: str) -> Mapping[str, Any]:
         """The whole answer by ``deadline`` (steady time, s).
 
         Raises :class:`~speck.link.repeats.Forgotten` and :class:`~speck.link.codec.Malformed`, too.
@@ -435,7 +419,7 @@ class Hub:
         return agent.asked.answer(question, answer, number, limit)
 
     async def _call(
-        self, agent: _Connection, question: Question, seconds: float, address: str
+        self, agent: Connection, question: Question, seconds: float, address: str
     ) -> tuple[int, float, dict[str, Any]]:
         deadline, site = asyncio.get_running_loop().time() + seconds, agent.presence.hello.site
         try:
@@ -450,7 +434,7 @@ class Hub:
             agent.room.release()
 
     async def _exchange(
-        self, agent: _Connection, question: Question, deadline: float, address: str
+        self, agent: Connection, question: Question, deadline: float, address: str
     ) -> tuple[int, float, dict[str, Any]]:
         """The number of the call, its limit (s), and the answer as the agent sent it."""
         site, call = agent.presence.hello.site, question.call
@@ -461,7 +445,7 @@ class Hub:
         number = next(self._numbers)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         changes = address if call.get("m") in ORDERED else ""
-        agent.waiting[number] = _Waiting(answer, changes)
+        agent.waiting[number] = Waiting(answer, changes)
         agent.looks.drop(changes)
         left = max(0.0, deadline - asyncio.get_running_loop().time())
         limit = round(left, 1) or left  # fewer characters
@@ -482,17 +466,10 @@ class Hub:
             del agent.waiting[number]
 
 
-def _take(agent: _Connection, message: dict[str, Any]) -> None:
-    """Take a message of an agent: the answer to a call, or a look."""
-    number = message.get("c")
-    if number is None:
-        with contextlib.suppress(Malformed):  # of a later agent; calls are made then
-            found: LookMessage = decode(LookMessage, message, "look")
-            if found.look is None or found.look.engine in agent.presence.hello.engines:
-                agent.looks.note(found)
-    waiting = agent.waiting.get(number) if isinstance(number, int) else None
-    if waiting is None:
-        return
-    agent.looks.drop(waiting.changes)  # here, so that a look that comes after the answer stays
-    if not waiting.answer.done():
-        waiting.answer.set_result(message)
+async def _next(websocket: ServerConnection, assembly: Assembly) -> dict[str, Any]:
+    """The next message of an agent that is being greeted.  Raises :class:`TimeoutError` for a silent one."""
+    async with asyncio.timeout(_GREETING):
+        message = None
+        while message is None:
+            message = assembly.add(await websocket.recv())
+    return message

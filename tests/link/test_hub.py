@@ -152,7 +152,8 @@ def test_an_agent_refuses_a_coordinator_whose_epoch_is_over() -> None:
     """The first of two addresses does not answer, the other one is that of a former primary."""
     hub, listener = Hub({b"right": "A"}.get, {"A": SITE}, epoch=3), socket.create_server(("127.0.0.1", 0))
     hub.start(listener)
-    reasons: list[str] = []
+    reasons, contacts = list[str](), list[str]()
+    hub.on_contact.append(contacts.append)
     urls = [f"ws://127.0.0.1:{REFUSING_PORT}", f"ws://127.0.0.1:{listener.getsockname()[1]}"]
     dialler = Dialler(
         urls,
@@ -169,7 +170,7 @@ def test_an_agent_refuses_a_coordinator_whose_epoch_is_over() -> None:
     dialler.close()
     thread.join(PATIENCE)
     await_that(lambda: hub.epoch_refusals == {"A": EpochRefusal(epoch=3, known=7)})
-    assert hub.presence("A") is None
+    assert contacts == []  # it was not shown as connected for a moment
     with dial(urls[1]) as agent:  # its site has joined again
         greet(agent)
         agent.send(json.dumps({"same": ENGINE}))
@@ -178,6 +179,15 @@ def test_an_agent_refuses_a_coordinator_whose_epoch_is_over() -> None:
     assert "" not in reasons
     assert reasons[1].startswith(f"{urls[0]}: ")
     assert reasons[1].endswith(f"; {urls[1]}: epoch 3 is over")
+
+
+def test_an_agent_of_an_earlier_version_refuses_an_epoch_once_it_is_connected(hub: Hub, url: str) -> None:
+    with dial(url) as agent:
+        greet(agent)
+        await_that(lambda: hub.presence("A") is not None)
+        agent.send(json.dumps({"known_epoch": 7}))
+        await_that(lambda: hub.presence("A") is None)
+    assert hub.epoch_refusals == {"A": EpochRefusal(epoch=0, known=7)}
 
 
 @pytest.mark.parametrize("known", [3, 0, -1, True, "7", None, 7.5, 10**16])
