@@ -20,6 +20,7 @@ from speck.apply.operations import Operations
 from speck.binder.pool import BinderPool
 from speck.controller.drift import Drifted, Orphan, Verdict
 from speck.core.attempt_number import FURTHEST, is_believed
+from speck.core.event_limit import EventLimit
 from speck.core.job import session_fingerprint
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Attempt
@@ -27,6 +28,7 @@ from speck.errors import Rejected
 from speck.store import Event, Store
 from speck.store.deployments import Snapshot
 
+MOST_UNKNOWN = 200  # events an hour about copies at one engine: its site may be in wrong hands
 _ROUNDS = 2  # in which a copy must be found: one may be started or stopped during an observation
 
 
@@ -50,6 +52,7 @@ class Orphans:
     operations: Operations
     clock: Callable[[], float]
     _unknown: Counter[str] = field(default_factory=Counter, init=False)
+    _limit: EventLimit = field(default_factory=lambda: EventLimit(MOST_UNKNOWN), init=False)
     # By composition; replaced and never changed, since threads of the server read it.
     _found: Mapping[str, Sequence[FoundOrphan]] = field(default_factory=dict, init=False)
 
@@ -121,10 +124,24 @@ class Orphans:
         lasting = [copy for key, copy in unknown.items() if self._unknown[key] >= _ROUNDS]
         found = tuple(map(_in_no_composition, lasting))
         self._found = {**self._found, "": found}
+        new = [each for each in found if self._unknown[each.orphan.copy.found.attempt or ""] == _ROUNDS]
+        self._report_new(new, self.clock())
+
+    def _report_new(self, found: Sequence[FoundOrphan], now: float) -> None:
+        """Write an event of each, unless there were too many at its engine: those are counted in one."""
+        for address, number in self._limit.ended(now).items():
+            message = (
+                f"{address}: {number:,} further copies of jobs in no composition were found (expected at "
+                f"most {self._limit.most} an hour)"
+            )
+            self._report(self._event(EventKind.ORPHAN, "", message))
+            self._limit.forget(address)
         for each in found:
-            if self._unknown[each.orphan.copy.found.attempt or ""] == _ROUNDS:
-                message = f"job {each.job!r} {each.message}"
-                self._report(self._event(EventKind.ORPHAN, each.job, message))
+            address = each.orphan.copy.address
+            has_room = self._limit.room(address, now) > 0
+            if has_room:
+                self._report(self._event(EventKind.ORPHAN, each.job, f"job {each.job!r} {each.message}"))
+            self._limit.note(address, now, int(has_room), int(not has_room))
 
     def _is_unknown(self, job: str) -> bool:
         abandoned = (each.attempt.job_name for each in self.store.abandoned_attempts())

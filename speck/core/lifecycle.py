@@ -111,7 +111,7 @@ class EventKind(StrEnum):
     NOT_UPGRADED = "not upgraded"
     RESTARTED = "restarted"  # a job, by its site's agent
     NOT_RESTARTED = "not restarted"
-    IGNORED = "ignored"  # a copy that an agent reports of a job which was never placed at its site
+    IGNORED = "ignored"  # what an agent reports: a copy of a job never placed at its site, or too many starts
     PRIMARY = "primary"  # of a pair of servers: this one is; the next two are about the other one
     STANDBY_AWAY = "standby away"
     STANDBY_BACK = "standby back"

@@ -212,6 +212,25 @@ def test_after_an_old_backup_a_job_of_later_is_told_and_gives_way(bench: Bench, 
     world.violations.clear()  # for a moment both ran, and only the newer one may read
 
 
+def test_many_copies_of_unknown_jobs_cause_a_bounded_number_of_events(bench: Bench, world: World) -> None:
+    """The agent of a site in wrong hands may list any copies."""
+    bench.apply(A)
+    orphans = bench.coordinator.reconciler.orphans
+    orphans._limit.most = 3
+    for number in range(5):
+        intrude(bench, replace(A, job_name=f"x{number}"), number=20 + number)
+
+    def reported() -> list[str]:
+        return [each["message"] for each in bench.queries.events(1000) if each["kind"] == "stray"]
+
+    bench.round(3)
+    assert len(reported()) == 3
+    assert len(orphans.found()) == 5
+    bench.round(seconds=3600.0)
+    text = "2 further copies of jobs in no composition were found (expected at most 3 an hour)"
+    assert reported()[3:] == [f"{ENGINE}: {text}"]
+
+
 def test_copies_of_known_jobs_are_looked_up_together(
     bench: Bench, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from speck.coordinator.agents import Agents, Enrolment
 from speck.coordinator.agents.enrolment import KEPT, LIFETIME
-from speck.coordinator.agents.presence import GRACE
+from speck.coordinator.agents.presence import GRACE, MOST_SECOND
 from speck.core.inventory import Broker, Inventory, Site
 from speck.core.lifecycle import EventKind
 from speck.core.live_inventory import live
@@ -18,7 +18,7 @@ from speck.errors import Conflict, InvalidInput, NotFound
 from speck.link.code import JoinCode, server_mark
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Joined, JoinRequest
-from speck.link.journal import JournalEntry
+from speck.link.journal import MOST, JournalEntry
 from speck.server.agents import SiteTokens
 from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest, remove_owner
 from speck.store import Store
@@ -492,6 +492,38 @@ def test_starts_of_an_agent_become_events_once(
     found = later.of_site("known")
     assert found is not None
     assert found["restarts"] == 2
+
+
+def test_an_agent_causes_a_bounded_number_of_events(
+    agents: Agents, wires: Wires, clock: Clock, store: Store
+) -> None:
+    """Else a hostile one pushes the events of all others out of the log within a minute."""
+    wires.connect("known", clock.now)
+    wires.journals["known"] = []
+    for begin in range(1, 2 * MOST, 50):
+        wires.journals["known"] += [restarted(begin + each) for each in range(50)]
+        agents.look()
+    assert [each.kind for each in store.events(3 * MOST)] == [EventKind.RESTARTED] * MOST
+    clock.now += 3600
+    wires.journals["known"].append(restarted(2 * MOST + 1))
+    agents.look()
+    left_out, last = [each.message for each in store.events(3 * MOST)][MOST:]
+    text = "200 starts that its agent reported have no event (expected at most 200 an hour)"
+    assert left_out == f"site 'known': {text}"
+    assert last.endswith(f"start {2 * MOST + 1}")
+    found = agents.of_site("known")
+    assert found is not None
+    assert found["restarts"] == 2 * MOST + 1
+
+
+def test_other_machines_cause_a_bounded_number_of_events(agents: Agents, clock: Clock, store: Store) -> None:
+    for number in range(MOST_SECOND + 5):
+        agents.note_second("known", "m1", f"n{number}")
+    agents.look()
+    assert kinds(store) == [EventKind.SECOND_AGENT] * MOST_SECOND
+    agents.close()
+    text = "5 refusals of other machines as its agent have no event (expected at most 10 an hour)"
+    assert [each.message for each in store.events()][MOST_SECOND:] == [f"site 'known': {text}"]
 
 
 def test_a_second_machine_is_an_event_once(agents: Agents, store: Store) -> None:

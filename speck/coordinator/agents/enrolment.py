@@ -148,8 +148,11 @@ class Enrolment:
             for record in records:
                 self._keep(record)
 
-    def note_journal(self, site: str, entries: Sequence[JournalEntry], mark: str) -> None:
-        """Write the entries of an agent's journal, which had this mark before they were read, as events."""
+    def note_journal(self, site: str, entries: Sequence[JournalEntry], mark: str, most: int) -> None:
+        """Write the entries of an agent's journal as events, at most this number; the others are counted.
+
+        The journal had this mark before they were read.
+        """
         last = max((each.number for each in entries), default=0)
         with self._lock:
             known = self.record(site)
@@ -157,7 +160,7 @@ class Enrolment:
             read = at_least(mark, last)
             record = replace(known, journal=read, restarts=known.restarts + started)
             with self.store.transaction() as transaction:
-                for each in entries:
+                for each in entries[:most]:
                     transaction.add_event(self._event(site, each))
                 transaction.put_agent(record)
             self._keep(record)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from speck.binder.asking import ask
 from speck.coordinator.agents.enrolment import Enrolment, Invitation
+from speck.core.event_limit import EventLimit
 from speck.core.lifecycle import EventKind
 from speck.errors import Conflict, StoreError
 from speck.link.hello import EpochRefusal, Hello
-from speck.link.journal import JournalEntry, number_in
+from speck.link.journal import MOST, JournalEntry, number_in
 from speck.loop import Loop
 from speck.store import Event
 
 LOOK = 2.0  # s between two looks at the connections
 _READING = 5.0  # s, for the journals of all agents
+MOST_SECOND = 10  # events an hour about other machines with a site's token
 GRACE = 30.0  # s without a connection before an event says so: an uplink may break for moments
 
 
@@ -77,6 +80,9 @@ class Agents:
     _reported: set[str] = field(default_factory=set, init=False)  # as away, by an event
     _second: dict[str, SecondAgent] = field(default_factory=dict, init=False)
     _unwritten: list[SecondAgent] = field(default_factory=list, init=False)
+    # A hostile site may not push the events of others out of the log: as many as an honest one keeps.
+    _starts: EventLimit = field(default_factory=lambda: EventLimit(MOST), init=False)
+    _seconds: EventLimit = field(default_factory=lambda: EventLimit(MOST_SECOND), init=False)
 
     def __post_init__(self) -> None:
         self.loop = Loop("contacts", "a look at the agents", self.look)
@@ -111,10 +117,13 @@ class Agents:
 
     def note_second(self, site: str, first: str, second: str) -> None:
         """Note that another machine came with the token of an agent that is connected, and was refused."""
-        known = self._second.get(site)
-        self._second[site] = SecondAgent(site, first, second, self.enrolment.clock())
+        known, now = self._second.get(site), self.enrolment.clock()
+        self._second[site] = SecondAgent(site, first, second, now)
         if known is None or known.second != second:
-            self._unwritten.append(self._second[site])
+            is_admitted = self._seconds.room(site, now) > 0
+            if is_admitted:
+                self._unwritten.append(self._second[site])
+            self._seconds.note(site, now, int(is_admitted), int(not is_admitted))
 
     def look(self) -> float:
         """Look at the connections once, and write the events; returns the time until the next look, s."""
@@ -128,12 +137,15 @@ class Agents:
         while self._unwritten:
             self._write_second(self._unwritten[0])
             del self._unwritten[0]
-        self._read_journals()
+        self._report_left_out(now)
+        self._read_journals(now)
         return LOOK
 
     def close(self) -> None:
         """End the looks, and note the last contact with those that are connected."""
         self.loop.close()
+        with contextlib.suppress(StoreError):
+            self._report_left_out(math.inf)
         present = [hello for site, hello in self._last.items() if site not in self._away]
         if present:
             with contextlib.suppress(StoreError):  # it is for display
@@ -156,7 +168,7 @@ class Agents:
         self._write(EventKind.AGENT_AWAY, f"site {site!r}: its agent is away; the jobs there continue")
         self._reported.add(site)
 
-    def _read_journals(self) -> None:
+    def _read_journals(self, now: float) -> None:
         """Read the journals that have new entries, and write these as events."""
         wires = self.connections
         if wires is None:
@@ -168,7 +180,22 @@ class Agents:
             read, lambda site: wires.read_journal(site, read[site], _READING), _READING, name="journal"
         )
         for site, entries in asked.answers.items():
-            self.enrolment.note_journal(site, entries, marks[site])
+            most = self._starts.room(site, now)
+            self.enrolment.note_journal(site, entries, marks[site], most)
+            written = min(most, len(entries))
+            self._starts.note(site, now, written, len(entries) - written)
+
+    def _report_left_out(self, now: float) -> None:
+        """Write the numbers of the events that were left out in the last hour."""
+        for limit, what in (
+            (self._starts, "starts that its agent reported"),
+            (self._seconds, "refusals of other machines as its agent"),
+        ):
+            for site, number in limit.ended(now).items():
+                expected = f"expected at most {limit.most} an hour"
+                text = f"site {site!r}: {number:,} {what} have no event ({expected})"
+                self._write(EventKind.IGNORED, text)
+                limit.forget(site)
 
     def _write_second(self, found: SecondAgent) -> None:
         site = found.site
