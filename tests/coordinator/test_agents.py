@@ -516,6 +516,23 @@ def test_an_agent_causes_a_bounded_number_of_events(
     assert found["restarts"] == 2 * MOST + 1
 
 
+def test_the_entries_after_a_restored_journal_are_read(
+    agents: Agents, wires: Wires, clock: Clock, store: Store
+) -> None:
+    """A site that is restored from an image has numbers again that were read before."""
+    wires.connect("known", clock.now)
+    wires.journals["known"] = [restarted(1), restarted(2), restarted(3)]
+    agents.look()
+    wires.journals["known"] = [restarted(1)]
+    for _ in range(2):
+        agents.look()
+    assert kinds(store)[3:] == [EventKind.IGNORED]
+    assert "ends with entry 1, and was read up to entry 3" in [each.message for each in store.events()][3]
+    wires.journals["known"].append(restarted(2))
+    agents.look()
+    assert kinds(store)[4:] == [EventKind.RESTARTED]
+
+
 def test_other_machines_cause_a_bounded_number_of_events(agents: Agents, clock: Clock, store: Store) -> None:
     for number in range(MOST_SECOND + 5):
         agents.note_second("known", "m1", f"n{number}")

@@ -165,6 +165,15 @@ class Enrolment:
                 transaction.put_agent(record)
             self._keep(record)
 
+    def note_former_journal(self, site: str, mark: str, text: str) -> None:
+        """Read an agent's journal from this mark on, which is a former one; an event has the text."""
+        with self._lock:
+            record = replace(self.record(site), journal=mark)
+            with self.store.transaction() as transaction:
+                transaction.add_event(Event(self.clock(), EventKind.IGNORED, text, automatic=True))
+                transaction.put_agent(record)
+            self._keep(record)
+
     def _event(self, site: str, entry: JournalEntry) -> Event:
         done = "was started again" if entry.started else "is not started again"
         where = f"at site {site!r}, {site_time(entry)} by its clock"

@@ -176,14 +176,35 @@ class Agents:
         known = {site: self.enrolment.record(site).journal for site in self._sites()}
         marks = {site: mark for site in known if (mark := wires.journal(site)) not in ("", known[site])}
         read = {site: number_in(known[site], mark) for site, mark in marks.items()}
+        # A mark is older than the entries that were read after it came, until the agent sends the next one.
+        after = {site: min(number, _last_in(marks[site]) - 1) for site, number in read.items()}
         asked = ask(
-            read, lambda site: wires.read_journal(site, read[site], _READING), _READING, name="journal"
+            read, lambda site: wires.read_journal(site, after[site], _READING), _READING, name="journal"
         )
-        for site, entries in asked.answers.items():
+        for site, found in asked.answers.items():
+            last = max((each.number for each in found), default=0)
+            if max(last, _last_in(marks[site])) < read[site]:
+                self._note_former_journal(site, marks[site], read[site], now)
+                continue
+            entries = [each for each in found if each.number > read[site]]
             most = self._starts.room(site, now)
             self.enrolment.note_journal(site, entries, marks[site], most)
             written = min(most, len(entries))
             self._starts.note(site, now, written, len(entries) - written)
+
+    def _note_former_journal(self, site: str, mark: str, read: int, now: float) -> None:
+        """Note a journal whose last entries are gone, as on a disk that was restored from an image.
+
+        Its next entries have numbers that were read before.
+        """
+        if not self._starts.room(site, now):
+            return  # of a hostile agent
+        text = (
+            f"site {site!r}: the journal of its agent ends with entry {_last_in(mark)}, and was read "
+            f"up to entry {read} (a disk that was restored?): starts before this contact may be missing here"
+        )
+        self.enrolment.note_former_journal(site, mark, text)
+        self._starts.note(site, now, 1)
 
     def _report_left_out(self, now: float) -> None:
         """Write the numbers of the events that were left out in the last hour."""
@@ -253,3 +274,8 @@ class Agents:
 
     def _sites(self) -> list[str]:
         return [name for name, each in self.enrolment.inventory.sites.items() if each.agent]
+
+
+def _last_in(mark: str) -> int:
+    """The number of the last entry of a journal, by its mark."""
+    return number_in(mark, mark)
