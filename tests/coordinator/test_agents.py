@@ -533,6 +533,21 @@ def test_the_entries_after_a_restored_journal_are_read(
     assert kinds(store)[4:] == [EventKind.RESTARTED]
 
 
+def test_a_mark_that_is_older_than_the_entries_repeats_none(
+    agents: Agents, wires: Wires, clock: Clock, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent sends its mark with its next look, and may have added entries by the time it is read."""
+    wires.connect("known", clock.now)
+    wires.journals["known"] = [restarted(1), restarted(2)]
+    for mark in ("j:1", "j:1", "j:2"):
+        monkeypatch.setattr(wires, "journal", lambda _, mark=mark: mark)
+        agents.look()
+    assert kinds(store) == [EventKind.RESTARTED] * 2
+    found = agents.of_site("known")
+    assert found is not None
+    assert found["restarts"] == 2
+
+
 def test_other_machines_cause_a_bounded_number_of_events(agents: Agents, clock: Clock, store: Store) -> None:
     for number in range(MOST_SECOND + 5):
         agents.note_second("known", "m1", f"n{number}")

@@ -22,7 +22,7 @@ from speck.errors import Conflict, Fault, InvalidInput, NotFound
 from speck.link.code import JoinCode, server_mark
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello, Joined, JoinRequest, identity_fault
-from speck.link.journal import JournalEntry, at_least, site_time
+from speck.link.journal import JournalEntry, at_least, number_in, site_time
 from speck.schema.inventory import check_joining, with_site
 from speck.schema.schemas import check_name
 from speck.store import Event, Store
@@ -157,7 +157,7 @@ class Enrolment:
         with self._lock:
             known = self.record(site)
             started = sum(each.started for each in entries)
-            read = at_least(mark, last)
+            read = at_least(mark, max(last, number_in(known.journal, mark)))
             record = replace(known, journal=read, restarts=known.restarts + started)
             with self.store.transaction() as transaction:
                 for each in entries[:most]:
