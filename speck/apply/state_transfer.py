@@ -155,6 +155,14 @@ class StateTransfer:
     def _check_transfer(self, job: Job, state: State, fault: str) -> None:
         source, target = self._ends(job, state, fault)
         size = source.state_size(state)
+        for address, end in ((state.address, source), (job.spe_address, target)):
+            if end.largest_state is not None and size > end.largest_state:
+                raise Rejected(
+                    f"job {job.job_name!r}: {fault}, and its state of {_mebibytes(size)} cannot be "
+                    f"transferred from or to {address} (at most {_mebibytes(end.largest_state)}: use a place "
+                    "for state that both sites can access, or write 'upgrade: stateless')",
+                    address=job.spe_address,
+                )
         if size > self.limit:
             raise Rejected(
                 f"job {job.job_name!r}: {fault}, and its state of {_mebibytes(size)} exceeds the "

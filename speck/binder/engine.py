@@ -42,6 +42,9 @@ class EngineBinder(ABC):
     log_about: str = "this kind of engine provides no logs"
     """The source of the lines of a log, and the lines that are unavailable: a sentence for display."""
 
+    largest_state: int | None = None
+    """The largest state (bytes) that :meth:`read_state` and :meth:`write_state` transfer; ``None``: any."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Find the capabilities; raises :class:`TypeError` for a part of one."""
         super().__init_subclass__(**options)

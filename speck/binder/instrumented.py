@@ -137,7 +137,7 @@ def _class_of(binder: type) -> type[_Instrumented]:
     }
     members["capabilities"] = _attribute("capabilities")
     if base is EngineBinder:
-        members["log_about"] = _attribute("log_about")
+        members |= {name: _attribute(name) for name in ("log_about", "largest_state")}
     return cast(type[_Instrumented], type(binder.__name__, (_Instrumented, base), members))
 
 

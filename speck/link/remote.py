@@ -162,6 +162,8 @@ class _RemoteBinder:
 
 
 class _RemoteEngine(_RemoteBinder):
+    largest_state = LARGEST_STATE
+
     def status(self, handle: Handle) -> JobStatus:
         """See :meth:`speck.binder.EngineBinder.status`."""
         return self.statuses([handle])[handle.engine_id]
@@ -222,22 +224,6 @@ class _RemoteEngine(_RemoteBinder):
         except (Unreachable, OutcomeUnknown):
             return None
         return found
-
-    def state_size(self, state: State) -> int:
-        """See :meth:`speck.binder.EngineBinder.state_size`.
-
-        Raises :class:`~speck.errors.Rejected` for a state that is too large for a message: it is asked for
-        before the job is stopped.
-        """
-        size = int(self._remote.call(EngineBinder, "state_size", {"state": state}))
-        if size > LARGEST_STATE:
-            raise Rejected(
-                f"{self.address}: a state of {size / (1 << 20):.0f} MiB cannot be sent by the agent of site "
-                f"{self._remote.site!r} (expected at most {LARGEST_STATE >> 20} MiB: use a place for state "
-                "that both sites can access, or write 'upgrade: stateless')",
-                address=self.address,
-            )
-        return size
 
     def last_ended(self, job_name: str, owner: str) -> int:
         """See :meth:`speck.binder.EngineBinder.last_ended`; the agent's, whatever the engine."""

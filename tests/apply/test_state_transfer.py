@@ -319,6 +319,24 @@ def test_a_state_over_the_limit_is_refused_before_the_old_copy_is_stopped(
     assert carry_out(coordinator, MOVED).state == "succeeded"
 
 
+@pytest.mark.parametrize("end", [HERE, THERE])
+def test_a_state_that_one_end_cannot_transfer_is_refused_before_the_old_copy_is_stopped(
+    begin: Begin, world: World, disks: Disks, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """As through an agent, whichever of the two has one."""
+    limit = property(lambda engine: 1 << 20 if engine.address == end else None)
+    monkeypatch.setattr(CarryingEngine, "largest_state", limit, raising=False)
+    coordinator = begin(state_limit=1 << 30)
+    carry_out(coordinator, A)
+    before = world.changes()
+    disks.size = (1 << 20) + 200_000
+    text = fault(carry_out(coordinator, MOVED))
+    assert f"its state of 1.2 MiB cannot be transferred from or to {end} (at most 1.0 MiB: use a" in text
+    assert world.changes() == before
+    disks.size = 1 << 20
+    assert carry_out(coordinator, MOVED).state == "succeeded"
+
+
 def test_a_target_that_takes_no_files_is_asked_before_the_old_copy_is_stopped(
     begin: Begin, world: World
 ) -> None:

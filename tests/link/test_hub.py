@@ -18,8 +18,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from speck.binder.instrumented import instrumented
 from speck.core.inventory import Engine, Secret
-from speck.core.runtime import Handle, JobState, State
+from speck.core.runtime import Handle, JobState
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import encode
 from speck.link.dial import Dialler
@@ -377,14 +378,9 @@ def test_an_answer_that_is_too_large_is_an_error_at_once(
         link.engine(ENGINE).log_tail(Handle(ENGINE, "a"), 10)
 
 
-def test_a_state_that_an_agent_cannot_send_is_refused_by_its_size(
-    link: LinkBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state, sizes = State("spark-checkpoint", "/a"), iter([LARGEST_STATE, LARGEST_STATE + 1])
-    monkeypatch.setattr(InMemoryEngine, "state_size", lambda *_, **__: next(sizes), raising=False)
-    assert link.engine(ENGINE).state_size(state) == LARGEST_STATE
-    with pytest.raises(Rejected, match="a state of 112 MiB cannot be sent by the agent of site 'A'"):
-        link.engine(ENGINE).state_size(state)
+def test_the_largest_state_that_an_agent_transfers_is_known_before(link: LinkBench) -> None:
+    engine = instrumented(link.engine(ENGINE), "double", ENGINE, lambda _: None)
+    assert engine.largest_state == LARGEST_STATE
 
 
 def test_a_call_that_has_not_begun_when_its_connection_ends_is_dropped(link: LinkBench) -> None:
