@@ -22,7 +22,7 @@ from speck.errors import Rejected, SpeckError
 from speck.link.beat import ANSWER, Beat
 from speck.link.codec import encode
 from speck.link.errors import error_data
-from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
+from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, SharedRoom, pack, pieces
 from speck.link.hello import ACCEPTED, CONFIRMS, Hello, epoch_message
 from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from speck.link.repeats import MARK, Answered, whole_call
@@ -67,6 +67,7 @@ class Dialler:
     known_epoch: Callable[[], int] = int
     takes_lasting: bool = field(default=False, init=False)  # looks, see speck.link.look
     _beat: Beat = field(default_factory=Beat, init=False)
+    _large: SharedRoom = field(default_factory=SharedRoom, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _socket: ClientConnection | None = field(default=None, init=False)
     _greeted: ClientConnection | None = field(default=None, init=False)
@@ -122,7 +123,7 @@ class Dialler:
                 self._socket = websocket
                 if self._stop.is_set():  # closed while it connected
                     return "closed", None
-                assembly, self._beat = Assembly(), Beat()
+                assembly, self._beat, self._large = Assembly(), Beat(), SharedRoom()
                 self._greet(websocket, assembly)
                 self._reasons.clear()
                 self.contact("")
@@ -221,9 +222,15 @@ class Dialler:
             self._send(websocket, {"x": error_data(refused)} | number)
 
     def _send(self, websocket: ClientConnection, message: dict[str, Any]) -> None:
-        for frame in frames(message, next(self._numbers)):
-            websocket.send(frame)
+        packed = pack(message)
+        if isinstance(packed, str):
+            websocket.send(packed)
             self._beat.note_sent()
+            return
+        with self._large.taken(len(packed)):
+            for piece in pieces(packed, next(self._numbers)):
+                websocket.send(piece)
+                self._beat.note_sent()
 
 
 def _epoch_in(welcome: object) -> int:

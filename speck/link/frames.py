@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 PROTOCOL = 1  # raised when an end could misread the other's messages
@@ -26,16 +28,69 @@ class BadFrame(ValueError):
 
 def frames(message: dict[str, Any], number: int) -> Iterator[str | bytes]:
     """The frames of a message; ``number`` is unique among the messages of one direction."""
+    packed = pack(message)
+    if isinstance(packed, str):
+        yield packed
+    else:
+        yield from pieces(packed, number)
+
+
+def pack(message: dict[str, Any]) -> str | bytes:
+    """The text frame of a message, or the content of a large one.  Raises :class:`BadFrame`."""
     text = json.dumps(message, separators=(",", ":"))
     if len(text) < LARGEST_FRAME:  # JSON as written here is ASCII
-        yield text
-        return
+        return text
     content = text.encode()
     if len(content) > LARGEST:
         raise BadFrame(f"a message has {len(content):,} bytes (expected at most {LARGEST:,})")
+    return content
+
+
+def pieces(content: bytes, number: int) -> Iterator[bytes]:
+    """The frames of a large message."""
     for begin in range(0, len(content), _PIECE):
         last = begin + _PIECE >= len(content)
         yield _HEAD.pack(number, last) + content[begin : begin + _PIECE]
+
+
+class Room:
+    """The room that the other end has for large messages under way in one direction; see :class:`Assembly`.
+
+    With more of them, that would end the connection, and so each of these messages would fail.
+    """
+
+    def __init__(self) -> None:
+        self._number = self._bytes = 0
+
+    def take(self, size: int) -> bool:
+        """Take room for a message of this size (bytes); false if there is none now."""
+        if self._number >= MOST_BEGUN or self._bytes + size > LARGEST:
+            return False
+        self._number, self._bytes = self._number + 1, self._bytes + size
+        return True
+
+    def free(self, size: int) -> None:
+        """Give the room of a message back, whose last piece was sent."""
+        self._number, self._bytes = self._number - 1, self._bytes - size
+
+
+class SharedRoom:
+    """The same for several threads."""
+
+    def __init__(self) -> None:
+        self._room, self._changed = Room(), threading.Condition()
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Wait for the room of a message, and have it in the block."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._room.take(size))
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._room.free(size)
+                self._changed.notify_all()
 
 
 class Assembly:

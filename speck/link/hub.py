@@ -41,7 +41,7 @@ from speck.link.journal import JournalEntry, checked
 from speck.link.look import Look
 from speck.link.methods import JOURNAL, ORDERED
 from speck.link.repeats import Forgotten, Question
-from speck.link.sending import send, send_to_the_end
+from speck.link.sending import send
 
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
 _GREETING = 30.0  # s, for the first message of an agent: after a restart, thousands of them come at once
@@ -451,7 +451,8 @@ class Hub:
         limit = round(left, 1) or left  # fewer characters
         try:
             async with asyncio.timeout_at(deadline):
-                await send_to_the_end(agent.socket, question.message(limit) | {"c": number}, number)
+                message = question.message(limit) | {"c": number}
+                await agent.outbox.send_to_the_end(agent.socket, message, number)
                 return number, limit, await answer
         except TimeoutError:
             text = f"{address}: the agent of site {site!r} has not answered within {limit:.0f} s"

@@ -41,7 +41,7 @@ from speck.link.errors import error_data, error_of
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, frames
 from speck.link.hello import Hello, refusal
 from speck.link.methods import decode_answer, decode_arguments
-from speck.link.sending import send_to_the_end
+from speck.link.sending import Outbox
 from testbed.benches.examples import job, one_site
 from testbed.doubles.engine import PASSING
 
@@ -208,7 +208,7 @@ def test_a_message_is_sent_to_its_end_when_nobody_waits_for_it() -> None:
     async def give_up() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
-                await send_to_the_end(socket, message, 1)  # type: ignore[arg-type]
+                await Outbox().send_to_the_end(socket, message, 1)  # type: ignore[arg-type]
         await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))  # type: ignore[arg-type]
 
     asyncio.run(give_up())
