@@ -35,10 +35,8 @@ from speck.link.dial import Dialler
 from speck.link.frames import PROTOCOL
 from speck.link.hello import Hello
 from speck.link.methods import is_carried
-from speck.link.tls import shared
+from speck.link.tls import NO_CHECK_TIME, shared
 from speck.loop import Loop
-
-_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, without a name in Python
 
 _log = logging.getLogger(__name__)
 
@@ -268,7 +266,7 @@ def _pinned(file: str) -> ssl.SSLContext:
     context = shared(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     context.check_hostname = False
     # A board without a clock may be before the first day of the certificate.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | NO_CHECK_TIME
     try:
         context.load_verify_locations(file)
     except OSError as error:

@@ -26,6 +26,7 @@ from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, SharedRoom, pac
 from speck.link.hello import ACCEPTED, CONFIRMS, Hello, epoch_message
 from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from speck.link.repeats import MARK, Answered, whole_call
+from speck.link.tls import fault_of
 
 LONGEST_OF_PAIR = 2.0  # s; one of two servers is a standby, which refuses each try
 MOST_CALLS = 64  # under way; the coordinator has at most 32
@@ -139,7 +140,7 @@ class Dialler:
                 _log.exception("the connection to %s failed", url)
             if self._beat.is_lost:
                 return f"{url} does not answer any more", None
-            return f"{url}: {error or type(error).__name__}", None
+            return f"{url}: {fault_of(error)}", None
         finally:
             self._socket = self._greeted = None
         return f"{url} closed the connection", None

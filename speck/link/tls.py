@@ -1,4 +1,7 @@
-"""TLS connections that one thread reads while another one writes, as those of websockets are used."""
+"""TLS connections that one thread reads while another one writes, as those of websockets are used.
+
+Their errors in words, too.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,32 @@ import select
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 # s, between two looks whether another thread has closed the socket, which wakes nobody who waits for it.
 _LOOK = 1.0
 
+NO_CHECK_TIME = ssl.VerifyFlags(0x200000)  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL, without a name in Python
+
 _T = TypeVar("_T")
+
+# Errors of OpenSSL about the dates of a certificate (X509_V_ERR_...), and their cause.
+_DATES: Mapping[int, str] = {
+    9: "is not valid yet by the clock of this machine ({}): set the clock",
+    10: "has expired by the clock of this machine ({}): renew the certificate, or set the clock",
+}
+
+
+def fault_of(error: BaseException) -> str:
+    """The text of an error of a connection; one about the dates of a certificate names the clock.
+
+    A board without a battery clock starts years ago, until it gets the time from the network.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError) and (cause := _DATES.get(error.verify_code)):
+        # By day: an agent logs and stores each new reason.
+        return "its certificate " + cause.format(time.strftime("%Y-%m-%d", time.gmtime()))
+    return str(error) or type(error).__name__
 
 
 def shared(context: ssl.SSLContext) -> ssl.SSLContext:

@@ -39,15 +39,19 @@ class Authority:
         self._authority = trustme.CA()
         self._authority.cert_pem.write_to_path(self.file)
 
-    def certificate(self, name: str, *identities: str, days: int = 2, rsa: bool = False) -> Certificate:
+    def certificate(
+        self, name: str, *identities: str, begins: int = -30, days: int = 2, rsa: bool = False
+    ) -> Certificate:
         """A certificate for these names or addresses, valid for ``days``; expired if ``days`` is negative.
+
+        It ``begins`` to be valid after this number of days, which may be negative.
 
         Its key is one of elliptic curves, or of ``rsa``, which Flink's default cipher suites require.
         """
         now = datetime.datetime.now(datetime.UTC)
         made = self._authority.issue_cert(
             *identities,
-            not_before=now - datetime.timedelta(days=30),
+            not_before=now + datetime.timedelta(days=begins),
             not_after=now + datetime.timedelta(days=days),
             key_type=trustme.KeyType.RSA if rsa else trustme.KeyType.ECDSA,
         )

@@ -109,6 +109,22 @@ def test_an_address_that_was_reached_directly_is_reached_by_the_agent(
         pool.engine_for("sc://lane:15002").running()
 
 
+def test_a_clock_that_is_behind_does_not_hide_the_authority_of_a_certificate(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent would trust that certificate alone, and have no contact once it is replaced."""
+    made = authority.certificate("early", "127.0.0.1", begins=2, days=4)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    certificate = Certificate(made.file, made.key)
+    (tmp_path / "server").mkdir()
+    with joining_server(tmp_path / "server", KINDS, INVENTORY, certificate) as server:
+        found = join(code_of(server), server.address, tmp_path / "agent", ENTRY, None)
+        assert found.certificate_file is None
+        fault = "its certificate is not valid yet by the clock of this machine"
+        with pytest.raises(InvalidInput, match=fault):
+            join(code_of(server), server.address, tmp_path / "other", ENTRY, str(authority.file))
+
+
 def test_a_certificate_is_trusted_by_its_fingerprint(secured: JoiningServer, tmp_path: Path) -> None:
     found = join(code_of(secured), secured.address, tmp_path, ENTRY, None)
     assert found.coordinator == f"wss://{secured.address}"

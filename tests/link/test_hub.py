@@ -323,6 +323,40 @@ def test_an_agent_reaches_a_coordinator_with_tls_and_no_other(
         dial(f"wss://127.0.0.1:{port}", ssl=ssl.create_default_context())
 
 
+@pytest.mark.parametrize(
+    ("dates", "fault"),
+    [
+        ({"begins": 2, "days": 4}, "its certificate is not valid yet by the clock of this machine (20"),
+        ({"days": -1}, "its certificate has expired by the clock of this machine (20"),
+    ],
+)
+def test_a_certificate_that_is_wrong_by_the_clock_is_named_until_it_is_right(
+    hub: Hub, tmp_path: Path, dates: dict[str, int], fault: str
+) -> None:
+    """As at a board without a battery clock, until it has the time from the network."""
+    authority = Authority(tmp_path)
+    made = authority.certificate("server", "127.0.0.1", **dates)
+    listener = socket.create_server(("127.0.0.1", 0))
+    hub.start(listener, Certificate(made.file, made.key).renewing_context())
+    reasons: list[str] = []
+    dialler = Dialler(
+        [f"wss://127.0.0.1:{listener.getsockname()[1]}"],
+        lambda: RIGHT,
+        lambda: HELLO,
+        lambda *_: {},
+        reasons.append,
+        shared(ssl.create_default_context(cafile=authority.file)),
+    )
+    thread = threading.Thread(target=dialler.run)
+    thread.start()
+    await_that(partial(_has, reasons, 1))
+    assert fault in reasons[0]
+    authority.certificate("server", "127.0.0.1")  # for the agent, as if its clock had been set
+    await_that(lambda: "" in reasons)
+    dialler.close()
+    thread.join(PATIENCE)
+
+
 @pytest.fixture(name="link")
 def link_fixture(tmp_path: Path) -> Iterator[LinkBench]:
     with link_bench(tmp_path, double_kinds(World()), [Engine(spe_address=ENGINE)], BROKER) as bench:
