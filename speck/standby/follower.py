@@ -35,7 +35,7 @@ from speck.standby.messages import (
 from speck.store.artifacts import BEGINNINGS, SCRATCH, clear_scratch, hash_of
 from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb.database import Database
-from speck.store.opening import check, claimed_from, epoch_of
+from speck.store.opening import check, claimed_from, epoch_of, writes_of
 from speck.store.transaction import Change
 
 _AT_ONCE = 1000  # records in one write
@@ -86,6 +86,11 @@ class Follower:
     def claimed_from(self) -> int:
         """The epoch above which this server claims one, with those of an earlier pair or a restored store."""
         return max(self.epoch, claimed_from(self._database))
+
+    @property
+    def writes(self) -> int:
+        """The number of writes up to the store's position; 0 if it is not known."""
+        return writes_of(self._position())
 
     @property
     def is_complete(self) -> bool:
@@ -145,6 +150,8 @@ class Follower:
         :class:`~speck.errors.StoreError`.
         """
         answer = self._operations.get(operation)
+        if operation == "position":  # a server asks that is no primary yet
+            return self._answered_position()
         if answer is None:
             raise BadRequest(f"{operation!r} is no operation of a standby")
         epoch, url = number_in(header, "epoch"), text_in(header, "url")
@@ -156,6 +163,13 @@ class Follower:
             self.epoch, self.primary, self._heard = epoch, url, self._clock()
             found = answer(header, payload)
         return found() if callable(found) else found
+
+    def _answered_position(self) -> Answer:
+        """The position of a whole store; empty without one."""
+        with self._guard:
+            if self._asking:
+                raise Refused("this server asks to be the primary", self.epoch)
+            return {"position": (self._position() or b"").decode()}
 
     def _renew(self, header: Header, payload: bytes) -> Answer:
         """Confirm that the primary is heard of."""

@@ -25,7 +25,7 @@ from speck.standby.shipping import Shipping
 from speck.store.codec import EPOCH_KEY, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
 from speck.store.jobfile import BadFile
 from speck.store.leveldb.database import Database
-from speck.store.opening import epoch_of
+from speck.store.opening import epoch_of, writes_of
 from speck.store.transaction import Change
 
 _log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class Primary:
         if epoch_of(position) != self.identity.epoch:  # the first write of the epoch
             changes = [*changes, (EPOCH_KEY, str(self.identity.epoch).encode())]
         before = position or b""
-        after = f"{self.identity.epoch}.{secrets.token_hex(8)}".encode()
+        after = f"{self.identity.epoch}.{writes_of(position) + 1}.{secrets.token_hex(8)}".encode()
         if self._in_sync:
             self._ship(before, after, changes)
         if not self._in_sync:

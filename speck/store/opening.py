@@ -60,6 +60,13 @@ def epoch_of(position: bytes | None) -> int:
     return int((position or b"0").partition(b".")[0])
 
 
+def writes_of(position: bytes | None) -> int:
+    """The number of writes up to a position; 0 without one, and for one that an earlier version made."""
+    _, _, rest = (position or b"").partition(b".")
+    number, dot, _ = rest.partition(b".")
+    return int(number) if dot and number.isdigit() else 0
+
+
 def last_epoch(database: Database) -> int:
     """The highest epoch that the store has recorded; 0 if it was never that of a pair."""
     return max(int(database.get(EPOCH_KEY) or 0), epoch_of(database.get(POSITION_KEY)))

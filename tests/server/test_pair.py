@@ -35,6 +35,7 @@ class Server:
         self._settings = PairSettings(witness=WITNESS, token=Path("token"), **role)  # type: ignore[arg-type]
         self.away = self.mute = False
         self.fault = ""  # for which it could not serve
+        self.peer: Server | None = None
         self.start()
 
     def restart(self) -> None:
@@ -46,7 +47,12 @@ class Server:
         pair = Pair(self._settings, self.directory, f"http://{self.directory.name}")
         self.lease = Lease(Timing(), self.clock)
         node = node_of(self.directory)
-        self.standby = Standby(pair, node, self._asked, self.follower, self.lease, self._check)
+        self.standby = Standby(pair, node, self._asked, self.follower, self.lease, self._check, self._peer)
+
+    def _peer(self, operation: str, header: Header, payload: bytes) -> dict[str, object]:
+        if self.peer is None:
+            raise NoAnswer("the other server does not answer")
+        return self.peer.follower.handle(operation, header, payload)
 
     def _check(self, database: Database) -> None:
         if self.fault:
@@ -85,11 +91,11 @@ def second_fixture(tmp_path: Path, clock: Clock, witness: Witness) -> Iterator[S
     server.follower.close()
 
 
-def in_step(server: Server, holder: str, form: str = "1") -> None:
+def in_step(server: Server, holder: str, form: str = "1", position: str = "1.a") -> None:
     """The server has a whole copy of the primary's, and the witness knows."""
     server.follower.handle("begin", {"epoch": 1, "url": URL, "identity": "i", "copy": "c"}, b"")
     server.follower.handle(
-        "end", {"epoch": 1, "url": URL, "copy": "c", "position": "1.a", "format": form}, b""
+        "end", {"epoch": 1, "url": URL, "copy": "c", "position": position, "format": form}, b""
     )
     vote = {"epoch": 1, "number": 1, "holder": holder, "url": URL, "in_sync": True}
     server.witness.handle("renew", vote, b"")
@@ -106,6 +112,47 @@ def test_the_server_with_the_standby_begins(first: Server, second: Server) -> No
 def test_a_primary_resumes_at_once(first: Server) -> None:
     assert first.standby.look() == 1
     first.start()
+    assert first.standby.look() == 2
+
+
+@pytest.mark.parametrize("last", [5, 6])
+def test_a_primary_whose_standby_is_ahead_does_not_resume(first: Server, second: Server, last: int) -> None:
+    """Its machine was set back to a snapshot; with its store, the later changes would be lost."""
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier, position="1.7.x")
+    first.restart()
+    first.follower._database.write([(POSITION_KEY, b"1.%d.x" % last)])
+    first.peer = second
+    assert first.standby.look() is None
+    assert f"ends with write {last}, and that of {URL} with write 7" in first.standby.state()["detail"]
+    first.peer = None  # it knows by now
+    first.clock.now += 5.1
+    assert first.standby.look() is None
+    assert second.standby.look() == 2
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"), [(b"1.7.x", "1.7.x"), (b"1.8.x", "1.7.x"), (b"1.x", "1.7.x"), (b"1.7.x", "1.x")]
+)
+def test_a_primary_whose_standby_is_not_known_to_be_ahead_resumes(
+    first: Server, second: Server, mine: bytes, theirs: str
+) -> None:
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier, position=theirs)
+    first.restart()
+    first.follower._database.write([(POSITION_KEY, mine)])
+    first.peer = second
+    assert first.standby.look() == 2
+
+
+def test_a_primary_whose_standby_was_not_in_step_resumes(first: Server, second: Server) -> None:
+    first.standby.look()
+    in_step(second, node_of(first.directory).identifier, position="1.7.x")
+    vote = {"epoch": 1, "number": 2, "holder": node_of(first.directory).identifier, "url": URL}
+    first.witness.handle("renew", vote | {"in_sync": False}, b"")  # it has written alone since
+    first.restart()
+    first.follower._database.write([(POSITION_KEY, b"1.5.x")])
+    first.peer = second
     assert first.standby.look() == 2
 
 

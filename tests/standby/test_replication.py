@@ -22,6 +22,7 @@ from speck.store import Event, Store
 from speck.store.codec import EPOCH_KEY, POSITION_KEY
 from speck.store.leveldb.database import Database
 from speck.store.maintenance.repair import check_directory, repair
+from speck.store.opening import writes_of
 from testbed.benches.pair import InMemoryPair
 
 
@@ -59,6 +60,17 @@ def test_each_write_is_at_the_standby_before_it_is_acknowledged(pair: InMemoryPa
     write(pair.store, "one")
     mine, theirs = records(pair)
     assert mine == theirs
+
+
+def test_the_positions_of_a_store_count_its_writes(pair: InMemoryPair) -> None:
+    pair.join()
+    before = writes_of(pair.store.database.get(POSITION_KEY))
+    for number in range(3):
+        write(pair.store, str(number))
+    assert pair.follower.writes == before + 3
+    pair.clock.now += 5.1
+    pair.take_over().close()
+    assert [writes_of(each) for each in (None, b"3", b"3.0123", b"3.17.0123")] == [0, 0, 0, 17]
 
 
 def test_the_epoch_is_stored_with_its_first_write(pair: InMemoryPair) -> None:

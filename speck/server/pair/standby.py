@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from speck.standby.primary import Identity, Primary, Wires
 from speck.standby.wire import HttpWire, context_of, url_fault
 from speck.standby.witness import Vote
 from speck.store.leveldb.database import Database
+from speck.store.opening import writes_of
 
 _log = logging.getLogger(__name__)
 
@@ -88,10 +90,10 @@ _SHORTEST = 16  # characters
 class Standby:
     """Follows the primary, and asks the witness for the next epoch when that is silent, or has been this one.
 
-    A server that was the primary at the last epoch resumes at once; one with ``--standby`` begins if there
-    has been no primary yet.  ``check`` raises a :class:`~speck.errors.SpeckError` if this server could not
-    serve from the standby's database: it asks for no epoch then, after which the former primary would be
-    refused.
+    A server that was the primary at the last epoch resumes at once, unless the ``peer`` has later writes; one
+    with ``--standby`` begins if there has been no primary yet.  ``check`` raises a
+    :class:`~speck.errors.SpeckError` if this server could not serve from the standby's database: it asks for
+    no epoch then, after which the former primary would be refused.
     """
 
     def __init__(
@@ -102,9 +104,11 @@ class Standby:
         follower: Follower,
         lease: Lease,
         check: Callable[[Database], object] = lambda database: None,
+        peer: Handler | None = None,
     ) -> None:
         self._pair, self._node, self._witness = pair, node, witness
-        self._follower, self._lease, self._check = follower, lease, check
+        self._follower, self._lease, self._check, self._peer = follower, lease, check, peer
+        self._behind: tuple[int, int] | None = None  # the last writes here and at the peer, if it has more
         self.is_checked = False
         self._reason = "it has not asked the witness yet"
 
@@ -131,6 +135,8 @@ class Standby:
         Raises :class:`~speck.standby.messages.Refused` with the reason why it does not ask.
         """
         self.is_checked = False
+        if vote.in_sync and vote.holder == self._node.identifier:
+            self._demand_newest()
         if self._resumes(vote) or self._begins(vote):
             self._node = with_claim(self._pair.directory, self._node)
             return self._follower.take_over(lambda: self._claim(vote), if_silent=False)
@@ -144,6 +150,25 @@ class Standby:
         """True if it was the primary, and nobody else has been since, nor could be."""
         own = vote.holder == self._node.identifier and vote.epoch == self._node.epoch
         return vote.epoch > 0 and own and not vote.former
+
+    def _demand_newest(self) -> None:
+        """Raise :class:`~speck.standby.messages.Refused` if the standby has later writes of this primary.
+
+        As after this machine was set back to a snapshot.  The standby takes over then, also if it has a write
+        alone that was never confirmed.
+        """
+        if self._peer is None:
+            return
+        with suppress(NoAnswer):  # it has ended, or is of an earlier version
+            theirs = writes_of(str(self._peer("position", {}, b"").get("position", "")).encode())
+            mine = self._follower.writes
+            self._behind = (mine, theirs) if 0 < mine < theirs else None
+        if self._behind is not None:
+            mine, theirs = self._behind
+            raise Refused(
+                f"the store here ends with write {mine}, and that of {self._pair.settings.peer} with write "
+                f"{theirs}, which takes over (was this machine set back to a snapshot?)"
+            )
 
     def _begins(self, vote: Vote) -> bool:
         """True if it is the first primary of its pair."""
@@ -220,7 +245,7 @@ class Waiting:
         node, wires = node_of(self.pair.directory), self.pair.wires()
         lease = Lease(self.pair.timing)
         follower = Follower(self.pair.directory, self.pair.timing)
-        standby = Standby(self.pair, node, wires.witness, follower, lease, self.check)
+        standby = Standby(self.pair, node, wires.witness, follower, lease, self.check, wires.renewals)
         app = create_pair_app(follower.handle, self.pair.token, standby.state)
         server = WebServer(app, self.listener.dup(), certificate=self.certificate)
         serving = threading.Thread(target=server.run, name="standby", daemon=True)
