@@ -43,18 +43,25 @@ class AttemptFiles:
         try:
             replace_file(self._path(record.attempt), json.dumps(_data(record)).encode())
         except OSError as error:
-            what = f"{record.address}: the agent cannot store job {record.attempt.job_name!r}"
-            raise BinderError(f"{what}: {error.strerror}", address=record.address) from error
+            raise _failed(record, "store", error) from error
 
     def delete(self, record: Record) -> None:
-        """Delete a record; no error if there is none."""
-        self._path(record.attempt).unlink(missing_ok=True)
-        sync_directory(self._directory)
+        """Delete a record; no error if there is none.  Raises :class:`~speck.errors.BinderError`."""
+        try:
+            self._path(record.attempt).unlink(missing_ok=True)
+            sync_directory(self._directory)
+        except OSError as error:
+            raise _failed(record, "forget", error) from error
 
     def _path(self, attempt: Attempt) -> Path:
         if not attempt.id.isalnum():
             raise BinderError(f"attempt id {attempt.id!r} is not valid (expected hexadecimal digits)")
         return self._directory / f"{attempt.id}.json"
+
+
+def _failed(record: Record, what: str, error: OSError) -> BinderError:
+    text = f"{record.address}: the agent cannot {what} job {record.attempt.job_name!r}: {error.strerror}"
+    return BinderError(text, address=record.address)
 
 
 def _data(record: Record) -> dict[str, Any]:

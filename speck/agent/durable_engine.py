@@ -78,14 +78,24 @@ class DurableEngine:
         except Unreachable as error:
             if known is not None:  # an earlier request, whose outcome is unknown, may have started it
                 raise OutcomeUnknown(str(error), address=self.address) from error
-            self.attempts.drop(record)
+            self._discard(record)
             raise
         except BinderError:  # nothing runs, and the caller knows that
-            self.attempts.drop(record)
+            self._discard(record)
             raise
         try:
             return self._confirmed(record, handle)
         except BinderError as error:  # the disk is full: the job runs, and the caller must not discard it
+            raise OutcomeUnknown(str(error), address=self.address) from error
+
+    def _discard(self, record: Record) -> None:
+        """Forget an attempt that does not run.
+
+        Raises :class:`~speck.errors.OutcomeUnknown` if the disk does not: the supervisor may start it later.
+        """
+        try:
+            self.attempts.drop(record)
+        except BinderError as error:
             raise OutcomeUnknown(str(error), address=self.address) from error
 
     def find(self, attempt: Attempt) -> Handle | None:
@@ -102,7 +112,7 @@ class DurableEngine:
         if found is not None:
             return self._confirmed(record, found) if record.handle is None else record.handle
         if record.handle is None:
-            self.attempts.drop(record)
+            self._discard(record)
         elif record.phase is Phase.RUNNING:
             if self.binder.status(self._run(record.handle)).state is JobState.LOST:
                 return record.handle  # the supervisor starts it again

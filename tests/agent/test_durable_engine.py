@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from speck.agent.durable_engine import DurableEngine
 from speck.agent.run_state import Phase, Record
 from speck.core.job import Job
 from speck.core.runtime import Attempt
-from speck.errors import BinderError, OutcomeUnknown, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.testing import attempt_of
 from testbed.doubles.world import World
 from tests.binder.test_contract_double import ENGINE, DoubleBench
@@ -88,3 +89,38 @@ def test_a_job_that_runs_is_not_reported_as_refused_when_the_disk_is_full(
     assert engine.submit(job, attempt) == engine.find(attempt)
     assert len(world.running("clean")) == 1
     assert phase(engine, attempt) is Phase.RUNNING
+
+
+def _faulty(*_: object) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("error", [Unreachable("away", address=ENGINE), Rejected("no slot", address=ENGINE)])
+def test_an_attempt_that_cannot_be_forgotten_is_not_reported_as_refused(
+    engine: DurableEngine, world: World, job: Job, monkeypatch: pytest.MonkeyPatch, error: BinderError
+) -> None:
+    """The supervisor starts it once the engine can, which the coordinator has to know."""
+    attempt = attempt_of(job)
+    world.fail("submit", error)
+    with monkeypatch.context() as patched:
+        patched.setattr("speck.agent.attempt_files.sync_directory", _faulty)
+        with pytest.raises(OutcomeUnknown, match="cannot forget job 'clean': Input/output error"):
+            engine.submit(job, attempt)
+        with pytest.raises(OutcomeUnknown, match="cannot forget job 'clean'"):
+            engine.find(attempt)
+    assert phase(engine, attempt) is Phase.ACCEPTED
+    assert engine.find(attempt) is None
+    assert phase(engine, attempt) is None
+
+
+def test_a_job_that_runs_is_not_reported_as_refused_when_its_former_attempt_cannot_be_forgotten(
+    engine: DurableEngine, world: World, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.stop(engine.submit(job, attempt_of(job)), keep_state=False)
+    later = attempt_of(job, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr("speck.agent.attempt_files.sync_directory", _faulty)
+        with pytest.raises(OutcomeUnknown, match="cannot forget job 'clean'"):
+            engine.submit(job, later)
+    assert engine.find(later) is not None
+    assert [each.attempt.id for each in world.running("clean")] == [later.id]
