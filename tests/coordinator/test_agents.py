@@ -554,7 +554,7 @@ def test_other_machines_cause_a_bounded_number_of_events(agents: Agents, clock: 
     agents.look()
     assert kinds(store) == [EventKind.SECOND_AGENT] * MOST_SECOND
     agents.close()
-    text = "5 refusals of other machines as its agent have no event (expected at most 10 an hour)"
+    text = "5 other machines as its agent have no event (expected at most 10 an hour)"
     assert [each.message for each in store.events()][MOST_SECOND:] == [f"site 'known': {text}"]
 
 
@@ -568,6 +568,30 @@ def test_a_second_machine_is_an_event_once(agents: Agents, store: Store) -> None
     assert "machine m1 is connected" in event.message
     agents.note_second("known", "m1", "m3")
     agents.look()
+    assert len(store.events()) == 2
+
+
+def test_another_machine_in_place_of_one_that_is_away_is_an_event(
+    agents: Agents, wires: Wires, clock: Clock, store: Store
+) -> None:
+    """The holder of a copied disk, or of its token, may wait until the site has lost its contact."""
+    wires.connect("known", clock.now, machine="a-1")
+    agents.look()
+    for machine in ("a-1-2", "a", "a-1"):  # other adapters of one computer
+        wires.connect("known", clock.now, machine=machine)
+        agents.look()
+    assert kinds(store) == []
+    wires.connect("known", clock.now, machine="a-9")
+    for _ in range(2):
+        agents.look()
+    (event,) = store.events()
+    assert event.kind == EventKind.SECOND_AGENT
+    assert "its agent runs on machine a-9 now, and not on a-1 (if it was not moved" in event.message
+    later = Agents(enrolment_on(store, clock), wires)
+    later.look()
+    assert len(store.events()) == 1
+    wires.connect("known", clock.now, machine="a-1")
+    later.look()
     assert len(store.events()) == 2
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from speck.agent.machine import is_machine
 from speck.binder.asking import ask
 from speck.coordinator.agents.enrolment import Enrolment, Invitation
 from speck.core.event_limit import EventLimit
@@ -131,7 +132,7 @@ class Agents:
         for site in self._sites():
             present = self._present(site)
             if present is not None:
-                self._note_contact(site, present)
+                self._note_contact(site, present, now)
             elif now - self._away.setdefault(site, now) >= GRACE:
                 self._note_loss(site)
         while self._unwritten:
@@ -151,12 +152,28 @@ class Agents:
             with contextlib.suppress(StoreError):  # it is for display
                 self.enrolment.note(present, self.enrolment.clock())
 
-    def _note_contact(self, site: str, present: Present) -> None:
-        self._last[site] = present.hello
+    def _note_contact(self, site: str, present: Present, now: float) -> None:
+        hello, former = present.hello, self._last.get(site)
+        known = {self.enrolment.record(site).machine, "" if former is None else former.machine} - {""}
+        if hello.machine and known and not any(is_machine(each, hello.machine) for each in known):
+            self._note_other_machine(site, ", ".join(sorted(known)), hello, now)
+        self._last[site] = hello
         self._away.pop(site, None)
         if site in self._reported:
             self._write(EventKind.AGENT_BACK, f"site {site!r}: its agent is connected again")
             self._reported.discard(site)
+
+    def _note_other_machine(self, site: str, known: str, hello: Hello, now: float) -> None:
+        """Note an agent on another machine than before, which nobody refused: the first one is away."""
+        is_admitted = self._seconds.room(site, now) > 0
+        if is_admitted:
+            text = (
+                f"site {site!r}: its agent runs on machine {hello.machine} now, and not on {known} (if it "
+                f"was not moved, the disk was copied: speck sites revoke {site} makes its token invalid)"
+            )
+            self._write(EventKind.SECOND_AGENT, text)
+        self.enrolment.note([hello], now)
+        self._seconds.note(site, now, int(is_admitted), int(not is_admitted))
 
     def _note_loss(self, site: str) -> None:
         hello, seen = self._last.get(site), self.enrolment.record(site).seen
@@ -210,7 +227,7 @@ class Agents:
         """Write the numbers of the events that were left out in the last hour."""
         for limit, what in (
             (self._starts, "starts that its agent reported"),
-            (self._seconds, "refusals of other machines as its agent"),
+            (self._seconds, "other machines as its agent"),
         ):
             for site, number in limit.ended(now).items():
                 expected = f"expected at most {limit.most} an hour"
