@@ -223,20 +223,21 @@ class KafkaBroker(BrokerBinder):
     def purge(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.purge`; keeps a week in any case, also of what all have read.
 
-        Of topics that SpecK has made; not of one with a session whose place has expired.
+        Of topics that SpecK has made; not of one with a session whose place has expired.  One whose messages
+        cannot be deleted, as its leader is away or the right is missing, does not keep the others from it.
         """
 
         def purge(connected: Connected) -> None:
-            noted = self._log.below("note/")
+            noted, faults = self._log.below("note/"), list[str]()
             for topic, made in self._log.below("topic/").items():
-                (found,) = describe(connected, topic)
-                if found["error_code"] or str(found["topic_id"]) != made.get("id"):
-                    continue
                 sessions = [name for name, note in noted.items() if topic in _ids(note)]
-                places = offsets.places(connected, sessions)
-                if all((each, topic) in places for each in sessions):
-                    needed = [places[each, topic].offsets for each in sessions]
-                    offsets.delete_before(connected, topic, needed, KEPT_SECONDS)
+                topic_id = str(made.get("id"))
+                if fault := offsets.purge(connected, topic, topic_id, sessions, KEPT_SECONDS):
+                    faults.append(fault)
+            if faults:
+                more = f" (and of {len(faults) - 1} more)" if len(faults) > 1 else ""
+                text = f"{self.address}: messages cannot be deleted: {faults[0]}{more}"
+                raise Rejected(text, address=self.address)
 
         self._write("messages cannot be deleted", purge)
 

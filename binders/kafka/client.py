@@ -132,7 +132,7 @@ class Client:
         except BinderError:
             raise
         except (errors.KafkaError, OSError) as error:
-            text = f"{self._address.text}: {doing}: {_first_line(error)}"
+            text = f"{self._address.text}: {doing}: {first_line(error)}"
             lost = isinstance(error, errors.KafkaTimeoutError | errors.KafkaConnectionError | OSError)
             if lost:
                 self._drop()
@@ -249,6 +249,7 @@ class _Again(Exception):
         self.error = error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The text of an error of the client, without its request."""
     text = str(error) or type(error).__name__
     return text.partition("\n")[0].partition(": Request '")[0]

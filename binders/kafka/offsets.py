@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from binders.kafka.client import Connected
+from binders.kafka.client import Connected, first_line
 from binders.kafka.control_log import describe
 from binders.kafka.epochs import EpochOf, epoch_ends, kept_offset
 from speck.binder import Backlog, CountFrom
@@ -138,6 +138,30 @@ def unread_of(
     stretches = frozenset(each for each in all_stretches if each.first < each.end)
     gone = sum(max(0, first.get(part, 0) - begin.get(part, 0)) for part in end)
     return Unread(Backlog(sum(each.end - each.first for each in stretches), gone), stretches)
+
+
+def purge(
+    connected: Connected, topic: str, topic_id: str, sessions: Sequence[str], kept_seconds: float
+) -> str:
+    """Delete what these sessions have read of a topic with this id, as :func:`delete_before`.
+
+    Not if the place of one has expired.  Returns the fault of the topic, or an empty text; raises an error of
+    the connection.
+    """
+    from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+
+    try:
+        (found,) = describe(connected, topic)
+        if found["error_code"] or str(found["topic_id"]) != topic_id:
+            return ""
+        known = places(connected, sessions)
+        if all((each, topic) in known for each in sessions):
+            delete_before(connected, topic, [known[each, topic].offsets for each in sessions], kept_seconds)
+    except (KafkaConnectionError, KafkaTimeoutError):
+        raise
+    except KafkaError as error:
+        return f"topic {topic!r}: {first_line(error)}"
+    return ""
 
 
 def delete_before(
