@@ -7,6 +7,7 @@ has not changed for a while is idle.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,11 +48,15 @@ class Track:
         return cls(engine_id, (metrics,), metrics.output_rate is not None)
 
     def with_next(self, metrics: JobMetrics) -> Track:
-        """The track with new metrics, without samples beyond the window or before a restart of the count."""
+        """The track with new metrics, without samples beyond the window.
+
+        Nor has it those from before a restart of the count, or from before a clock was set back.
+        """
         if _count_restarted(self.samples[-1], metrics):
             return Track.of(self.engine_id, metrics)
         oldest = metrics.observed_at - max(WINDOW, 3 * _work(metrics))
-        recent = [each for each in self.samples if each.observed_at >= oldest]
+        was_set = _clock_was_set_back(self.samples[-1], metrics)
+        recent = [each for each in self.samples if each.observed_at >= oldest and not was_set]
         return Track(self.engine_id, (*recent, metrics), self.sends or metrics.output_rate is not None)
 
 
@@ -91,6 +96,12 @@ def _output_rate(samples: Sequence[JobMetrics]) -> float | None:
 
 def _count_restarted(before: JobMetrics, after: JobMetrics) -> bool:
     return (after.input_rows or 0) < (before.input_rows or 0)
+
+
+def _clock_was_set_back(before: JobMetrics, after: JobMetrics) -> bool:
+    """True if the clock of the site, or of the engine, was set back: times are not comparable then."""
+    counted = after.counted_at if after.counted_at is not None else math.inf
+    return after.observed_at < before.observed_at or counted < (before.counted_at or 0.0)
 
 
 def _work(metrics: JobMetrics) -> float:

@@ -37,6 +37,14 @@ CASES = {
     "an engine without a clock of its own": ([counted(0, 50), counted(20, 50)], 7.0),
     "an engine that does not count": ([counted(0, None, rate=None), counted(5, None, rate=None)], None),
     "counting began anew": ([counted(0, 900, 0), counted(5, 10, 5)], 7.0),
+    "idle after the clock of its site was set back": (
+        [counted(4000, 0, 4000), counted(4005, 50, 4004), counted(405, 50, 404), counted(415, 50, 404)],
+        0.0,
+    ),
+    "at work after the clock of its engine was set back": (
+        [counted(0, 0, 5000), counted(5, 500, 4000), counted(10, 1000, 4005)],
+        100.0,
+    ),
     "what is long ago does not count": (
         [counted(0, 0, 0), counted(10, 10, 10), counted(20, 1010, 20)],
         100.0,
