@@ -6,6 +6,7 @@ import contextlib
 import http
 import itertools
 import logging
+import socket
 import ssl
 import threading
 import time
@@ -31,6 +32,7 @@ from speck.link.tls import fault_of
 LONGEST_OF_PAIR = 2.0  # s; one of two servers is a standby, which refuses each try
 MOST_CALLS = 64  # under way; the coordinator has at most 32
 LONGEST_AGAIN = 120  # s; a proxy before the coordinator may ask for hours
+UNACKNOWLEDGED = 30.0  # s, for which what is sent may stay so: as long as a coordinator waits for a sign
 PULSE = 5.0  # s between two calls of `on_pulse`, at most
 OPENING = 30.0  # s, for an answer: after a restart, the coordinator may have thousands of connections
 
@@ -122,6 +124,7 @@ class Dialler:
                 proxy=None if is_loopback(host) else True,
             ) as websocket:
                 self._socket = websocket
+                _bound(websocket)
                 if self._stop.is_set():  # closed while it connected
                     return "closed", None
                 assembly, self._beat, self._large = Assembly(), Beat(), SharedRoom()
@@ -232,6 +235,16 @@ class Dialler:
             for piece in pieces(packed, next(self._numbers)):
                 websocket.send(piece)
                 self._beat.note_sent()
+
+
+def _bound(websocket: ClientConnection) -> None:
+    """Have the system end a connection that does not take what is sent.
+
+    A ping would wait behind that, and all that reports a look, for the quarter of an hour after which TCP
+    gives up.
+    """
+    if (option := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:  # of Linux alone
+        websocket.socket.setsockopt(socket.IPPROTO_TCP, option, int(1000 * UNACKNOWLEDGED))
 
 
 def _epoch_in(welcome: object) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,6 +90,30 @@ def held_up(hub: Hub) -> Iterator[None]:
         yield
     finally:
         go_on.set()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="it is of Linux")
+def test_an_agent_leaves_a_coordinator_that_takes_nothing_more(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ping would wait behind what is being sent, for as long as TCP tries to."""
+    monkeypatch.setattr("speck.link.dial.UNACKNOWLEDGED", 0.5)
+    reasons: list[str] = []
+    dialler = Dialler([listening(hub)], lambda: "right", lambda: HELLO, lambda *_: {}, reasons.append)
+    thread = threading.Thread(target=dialler.run)
+    thread.start()
+    await_that(lambda: dialler._greeted is not None)
+    with held_up(hub):
+        message = {"look": "x" * (32 << 20)}  # more than the buffers of both ends
+        sending = threading.Thread(target=dialler.send, args=(message,))
+        sending.start()
+        await_that(lambda: len(reasons) > 1)
+    assert reasons[0] == ""
+    assert reasons[1] != ""
+    dialler.close()
+    for each in (sending, thread):
+        each.join(PATIENCE)
+        assert not each.is_alive()
 
 
 def test_an_agent_leaves_a_coordinator_that_does_not_answer(
