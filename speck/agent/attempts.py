@@ -33,6 +33,11 @@ class Attempts:
             self._keep(record)
         return record
 
+    def show(self, record: Record) -> None:
+        """Have a record in memory alone, for display: the disk is full."""
+        with self._lock:
+            self._keep(record)
+
     def drop(self, record: Record) -> None:
         """Forget a record."""
         with self._lock:

@@ -345,8 +345,10 @@ class Supervisor:
         self._missed[record.attempt.id] = missed
         now = self.engine.attempts.get(record.attempt.id)
         if now is not None and (now.phase is not Phase.GONE or now.reason != why) and now.phase.permitted:
-            with contextlib.suppress(BinderError):  # a full disk: the reason is not shown then
+            try:
                 self.engine.attempts.put(now.to(Phase.GONE, why))
+            except BinderError:  # a full disk, which may be the reason
+                self.engine.attempts.show(replace(now, reason=why))
         _log.info("job %r waits: %s", record.attempt.job_name, why)
 
     def _end(self, record: Record, why: str) -> None:

@@ -107,6 +107,24 @@ def test_a_job_whose_record_cannot_be_stored_holds_up_no_other(
     await_that(lambda: running(world) == 1)
 
 
+def test_a_job_that_waits_for_a_full_disk_says_so(
+    link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = engine.submit(job(world), attempt_of(job(world)))
+
+    def full(files: AttemptFiles, record: Record) -> None:
+        raise BinderError("no space left on the device", address=ENGINE)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AttemptFiles, "write", full)
+        world.restart(ENGINE)
+        await_that(lambda: "no space left on the device" in engine.status(handle).message)
+        assert engine.status(handle).state is JobState.STARTING
+        assert running(world) == 0
+    await_that(lambda: running(world) == 1)
+    await_that(lambda: engine.status(handle).state is JobState.RUNNING)
+
+
 def test_a_job_whose_end_cannot_be_stored_holds_up_no_other(
     link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
