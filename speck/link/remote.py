@@ -20,7 +20,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Found, Handle, JobMetrics, JobState, JobStatus, State
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
-from speck.link.codec import Malformed
+from speck.link.codec import Malformed, decode
 from speck.link.frames import LARGEST
 from speck.link.hub import Hub
 from speck.link.look import Look
@@ -134,8 +134,15 @@ class RemoteFeed:
 
     def receive(self) -> Sequence[tuple[str, bytes]]:
         """See :meth:`speck.binder.Feed.receive`."""
-        found = self._remote.ask(RECEIVE, {"feed": self._number})
-        return [(str(topic), base64.b64decode(payload)) for topic, payload in found]
+        remote = self._remote
+        try:
+            found: list[tuple[str, bytes]] = decode(
+                list[tuple[str, bytes]], remote.ask(RECEIVE, {"feed": self._number}), "messages"
+            )
+        except Malformed as error:
+            text = f"{remote.address}: the agent of site {remote.site!r} sent other messages: {error}"
+            raise BinderError(text, address=remote.address) from error
+        return found
 
     def close(self) -> None:
         """See :meth:`speck.binder.Feed.close`."""

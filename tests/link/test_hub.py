@@ -19,14 +19,14 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from speck.binder.instrumented import instrumented
-from speck.core.inventory import Engine, Secret
+from speck.core.inventory import Engine, Inventory, Secret
 from speck.core.runtime import Handle, JobState
-from speck.errors import OutcomeUnknown, Rejected, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.link.codec import encode
 from speck.link.dial import Dialler
 from speck.link.hello import EpochRefusal, Hello, epoch_refusal
 from speck.link.hub import Hub
-from speck.link.remote import LARGEST_STATE, Remote
+from speck.link.remote import LARGEST_STATE, Remote, RemoteFeed
 from speck.link.tls import shared
 from speck.server.tls import Certificate
 from testbed.benches.agents import LinkBench, link_bench
@@ -321,6 +321,22 @@ def test_an_agent_reaches_a_coordinator_with_tls_and_no_other(
         assert "welcome" in greet(agent)
     with pytest.raises(ssl.SSLCertVerificationError):
         dial(f"wss://127.0.0.1:{port}", ssl=ssl.create_default_context())
+
+
+@pytest.mark.parametrize("other", [7, [3], [["t"]], [["t", None]], [["t", "no base64!"]], [[1, "YQ=="]]])
+def test_messages_in_another_form_are_an_error_of_their_broker(hub: Hub, url: str, other: object) -> None:
+    """Of a site in wrong hands; the feeds of all other sites are read in the same loop."""
+    feed = RemoteFeed(Remote(hub, "A", BROKER, Inventory()), 1)
+    with dial(url) as agent, ThreadPoolExecutor(1) as caller:
+        greet(agent)
+        await_that(lambda: hub.presence("A") is not None)
+        asked = caller.submit(feed.receive)
+        answer(agent, other)
+        with pytest.raises(BinderError, match=f"{BROKER}: the agent of site 'A' sent other messages"):
+            asked.result(PATIENCE)
+        asked = caller.submit(feed.receive)
+        answer(agent, [["t", "YQ=="]])
+        assert asked.result(PATIENCE) == [("t", b"a")]
 
 
 @pytest.mark.parametrize(
