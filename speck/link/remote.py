@@ -19,7 +19,7 @@ from speck.binder.deadline import limited
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Found, Handle, JobMetrics, JobState, JobStatus, State
-from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
+from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError, Unreachable
 from speck.link.codec import Malformed, decode
 from speck.link.frames import LARGEST
 from speck.link.hub import Hub
@@ -180,12 +180,14 @@ class _RemoteEngine(_RemoteBinder):
         listed = list(handles)
         if (found := self._looked(self._look(), listed)) is not None:
             return found
+        asked: Mapping[str, JobStatus] = {}
+        why = f"{self._remote.address}: the agent of site {self._remote.site!r} has not reported it"
         try:
-            asked: Mapping[str, JobStatus] = self._remote.call(EngineBinder, "statuses", {"handles": listed})
-        except BinderError as error:
-            unknown = JobStatus(JobState.UNKNOWN, time.time(), str(error))
-            return {each.engine_id: unknown for each in listed}
-        return asked
+            asked = self._remote.call(EngineBinder, "statuses", {"handles": listed})
+        except SpeckError as error:
+            why = str(error)
+        unknown = JobStatus(JobState.UNKNOWN, time.time(), why)
+        return {each.engine_id: asked.get(each.engine_id, unknown) for each in listed}
 
     def measure(self, handles: Iterable[Handle]) -> Mapping[str, JobMetrics | BinderError]:
         """See :meth:`speck.binder.EngineBinder.measure`; by one call, whatever the engine."""

@@ -26,7 +26,7 @@ from speck.link.codec import encode
 from speck.link.dial import Dialler
 from speck.link.hello import EpochRefusal, Hello, epoch_refusal
 from speck.link.hub import Hub
-from speck.link.remote import LARGEST_STATE, Remote, RemoteFeed
+from speck.link.remote import LARGEST_STATE, Remote, RemoteFeed, remote_engine
 from speck.link.tls import shared
 from speck.server.tls import Certificate
 from testbed.benches.agents import LinkBench, link_bench
@@ -321,6 +321,26 @@ def test_an_agent_reaches_a_coordinator_with_tls_and_no_other(
         assert "welcome" in greet(agent)
     with pytest.raises(ssl.SSLCertVerificationError):
         dial(f"wss://127.0.0.1:{port}", ssl=ssl.create_default_context())
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [({"r": {}}, "has not reported it"), ({"x": {"faults": [{"message": "odd"}]}}, "odd")],
+)
+def test_a_job_of_which_an_agent_says_nothing_is_unknown(
+    hub: Hub, url: str, sent: dict[str, Any], message: str
+) -> None:
+    """An error would end the plan of all jobs, also of those at other sites."""
+    kind = next(each for each in double_kinds(World()).engines if ENGINE.split(":")[0] in each.schemes)
+    engine = remote_engine(kind, hub, "A", ENGINE, Inventory())
+    with dial(url) as agent, ThreadPoolExecutor(1) as caller:
+        greet(agent)
+        await_that(lambda: hub.presence("A") is not None)
+        asked = caller.submit(engine.status, Handle(ENGINE, "1"))
+        agent.send(json.dumps({"c": json.loads(agent.recv(PATIENCE))["c"], **sent}))
+        found = asked.result(PATIENCE)
+    assert found.state is JobState.UNKNOWN
+    assert message in found.message
 
 
 @pytest.mark.parametrize("other", [7, [3], [["t"]], [["t", None]], [["t", "no base64!"]], [[1, "YQ=="]]])
