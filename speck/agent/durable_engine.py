@@ -114,7 +114,10 @@ class DurableEngine:
         if record.handle is None:
             self._discard(record)
         elif record.phase is Phase.RUNNING:
-            if self.binder.status(self._run(record.handle)).state is JobState.LOST:
+            status = self.binder.status(self._run(record.handle))
+            if status.state is JobState.UNKNOWN:  # it has died since; the job may be a lost one
+                raise OutcomeUnknown(status.message, address=self.address)
+            if status.state is JobState.LOST:
                 return record.handle  # the supervisor starts it again
             self.attempts.put(record.to(Phase.STOPPING).to(Phase.STOPPED))
         return None

@@ -91,6 +91,20 @@ def test_a_job_that_runs_is_not_reported_as_refused_when_the_disk_is_full(
     assert phase(engine, attempt) is Phase.RUNNING
 
 
+def test_an_attempt_whose_engine_dies_while_it_is_looked_for_is_not_over(
+    engine: DurableEngine, world: World, job: Job
+) -> None:
+    """The coordinator would start the next attempt from the state before this one."""
+    attempt = attempt_of(job)
+    handle = engine.submit(job, attempt)
+    world.restart(ENGINE)
+    world.fail("status", Unreachable("connection refused", address=ENGINE))
+    with pytest.raises(OutcomeUnknown, match="connection refused"):
+        engine.find(attempt)
+    assert phase(engine, attempt) is Phase.RUNNING
+    assert engine.find(attempt) == handle
+
+
 def _faulty(*_: object) -> None:
     raise OSError(errno.EIO, "Input/output error")
 
