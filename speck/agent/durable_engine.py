@@ -106,8 +106,8 @@ class DurableEngine:
         record = self.attempts.get(attempt.id)
         if record is None:
             return self.binder.find(attempt)
-        if record.phase in (Phase.GONE, Phase.STARTING) and record.handle is not None:
-            return record.handle
+        if record.phase in (Phase.GONE, Phase.STARTING, Phase.ENDED) and record.handle is not None:
+            return record.handle  # one that has ended is a failed one, see decide.shown
         found = self.binder.find(record.run)
         if found is not None:
             return self._confirmed(record, found) if record.handle is None else record.handle

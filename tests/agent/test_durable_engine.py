@@ -12,7 +12,7 @@ from speck.agent.attempts import Attempts
 from speck.agent.durable_engine import DurableEngine
 from speck.agent.run_state import Phase, Record
 from speck.core.job import Job
-from speck.core.runtime import Attempt
+from speck.core.runtime import Attempt, JobState
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.testing import attempt_of
 from testbed.doubles.world import World
@@ -103,6 +103,25 @@ def test_an_attempt_whose_engine_dies_while_it_is_looked_for_is_not_over(
         engine.find(attempt)
     assert phase(engine, attempt) is Phase.RUNNING
     assert engine.find(attempt) == handle
+
+
+def test_an_attempt_that_has_worked_and_ended_is_found_as_a_failed_one(
+    engine: DurableEngine, world: World, job: Job
+) -> None:
+    """A coordinator that was away since its submit may not start the next one from the state before it."""
+    attempt = attempt_of(job)
+    handle = engine.submit(job, attempt)
+    world.restart(ENGINE)
+    record = engine.attempts.get(attempt.id)
+    assert record is not None
+    engine.attempts.put(record.to(Phase.GONE).to(Phase.ENDED, "its state is gone"))
+    assert engine.find(attempt) == handle
+    assert (engine.status(handle).state, engine.status(handle).message) == (
+        JobState.FAILED,
+        "its state is gone",
+    )
+    engine.stop(handle, keep_state=False)
+    assert engine.find(attempt) is None
 
 
 def _faulty(*_: object) -> None:
