@@ -7,6 +7,7 @@ import contextlib
 import http
 import itertools
 import logging
+import math
 import socket
 import ssl
 import threading
@@ -52,6 +53,7 @@ _LISTENING = 1.0  # s between two looks for silent connections
 _ENDING = 10.0  # s, by which a call may be late
 _CLOSING = 5.0  # s, for thousands of agents to answer the end of their connections
 _ENDED = 2.0  # s, for the tasks of connections that were cut
+_REPLACING = 60.0  # s, in which one agent is not replaced by another again and again
 _ANSWERING = 5.0  # s, for a connected agent to show that it is there
 _JOIN = "/join"
 
@@ -84,6 +86,7 @@ class Hub:
         self._authenticate, self._mark = authenticate, mark
         self._connections: dict[str, Connection] = {}
         self.epoch_refusals: dict[str, EpochRefusal] = {}  # by site, unless it was accepted since
+        self._replaced: dict[str, float] = {}  # when one took the place of another, monotonic, s
         self._numbers = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(name="agents", daemon=True)
@@ -235,7 +238,7 @@ class Hub:
             hello, why = None, f"{fault} (expected protocol 1: update the older of the two)"  # type: ignore[assignment]
         else:
             why = refusal(hello, self._authenticate(token) or "", self.sites)
-            why = why or await self._second_machine(hello)
+            why = why or await self._second_agent(hello)
         if why:
             site, peer = protocol["site"], peer_of(websocket)
             _log.warning("the agent of site %r at %s is refused: %s", site, peer, why)
@@ -257,17 +260,24 @@ class Hub:
             self.epoch_refusals[site] = refused
         return is_accepted(message)
 
-    async def _second_machine(self, hello: Hello) -> str:
-        """The reason to refuse an agent while that of another machine is connected; empty without one."""
+    async def _second_agent(self, hello: Hello) -> str:
+        """The reason to refuse an agent while another one is connected; empty without one.
+
+        That may be another one if it is on another machine, or if one has taken the place of the other just
+        before: those of copied virtual machines would do so again and again.
+        """
         former = self._connections.get(hello.site)
         first = "" if former is None else former.presence.hello.machine
-        if former is None or not first or not hello.machine or first == hello.machine:
+        is_other = first and hello.machine and first != hello.machine
+        replaced = self._replaced.get(hello.site, -math.inf)
+        if former is None or not (is_other or time.monotonic() - replaced < _REPLACING):
             return ""
         try:
             async with asyncio.timeout(_ANSWERING):
                 await (await former.socket.ping())
         except (TimeoutError, ConnectionClosed):
             return ""
+        self._replaced[hello.site] = time.monotonic()
         for listener in self.on_second:
             listener(hello.site, first, hello.machine)
         return f"the agent of site {hello.site!r} on machine {first} is connected (expected one agent a site)"
@@ -282,6 +292,7 @@ class Hub:
         agent.socket.note_greeted()
         _log.info("the agent of site %r is connected", site)
         if former is not None:  # the network lost it, and it came back before that was noticed
+            self._replaced[site] = time.monotonic()
             await former.socket.close(1001)
         for listener in self.on_contact:
             listener(site)

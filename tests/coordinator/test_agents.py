@@ -569,6 +569,9 @@ def test_a_second_machine_is_an_event_once(agents: Agents, store: Store) -> None
     agents.note_second("known", "m1", "m3")
     agents.look()
     assert len(store.events()) == 2
+    agents.note_second("known", "m1", "m1")
+    agents.look()
+    assert "a second agent with the machine id 'm1' was refused" in store.events()[-1].message
 
 
 def test_another_machine_in_place_of_one_that_is_away_is_an_event(

@@ -279,6 +279,26 @@ def test_a_later_connection_takes_the_place_of_the_former(hub: Hub, url: str) ->
         assert hub.call("A", {"e": ENGINE, "m": "x"}, PATIENCE, ENGINE) == 5
 
 
+def test_agents_on_machines_with_one_id_do_not_take_turns(hub: Hub, url: str) -> None:
+    """As of copied virtual machines: each would start the jobs again that the other one has."""
+    second = list[tuple[str, str, str]]()
+    hub.on_second.append(lambda *found: second.append(found))
+    with dial(url) as former, dial(url) as later:
+        greet(former)
+        await_that(lambda: hub.presence("A") is not None)
+        first = hub.presence("A")
+        greet(later)
+        await_that(lambda: hub.presence("A") not in (None, first))
+        for _ in range(2):
+            with dial(url) as again:
+                assert "(expected one agent a site)" in greet(again)["refused"]
+        assert second == [("A", "", "")] * 2
+        later.close()
+        await_that(lambda: hub.presence("A") is None)
+        with dial(url) as again:
+            assert "welcome" in greet(again)
+
+
 def test_calls_without_an_agent_are_known_not_to_be_made(hub: Hub, url: str) -> None:
     with pytest.raises(Unreachable, match=rf"{ENGINE}: the agent of site 'A' is not connected"):
         hub.call("A", {}, 1.0, ENGINE)

@@ -236,11 +236,12 @@ class Agents:
                 limit.forget(site)
 
     def _write_second(self, found: SecondAgent) -> None:
-        site = found.site
-        text = (
-            f"site {site!r}: machine {found.second} was refused as its agent, since the one on machine "
-            f"{found.first} is connected (a copied disk? speck sites revoke {site} makes its token invalid)"
-        )
+        site, how = found.site, "a copied disk"
+        text = f"machine {found.second} was refused as its agent, since the one on machine {found.first} is"
+        if found.first == found.second:
+            how = "a copied virtual machine or container"
+            text = f"a second agent with the machine id {found.first!r} was refused, since the first one is"
+        text = f"site {site!r}: {text} connected ({how}? speck sites revoke {site} makes its token invalid)"
         self._write(EventKind.SECOND_AGENT, text)
 
     def _write(self, kind: EventKind, message: str) -> None:
