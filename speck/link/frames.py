@@ -17,6 +17,7 @@ PROTOCOL = 1  # raised when an end could misread the other's messages
 LARGEST_FRAME = 1 << 18  # bytes
 LARGEST = 160 << 20  # bytes of one message: a state of 64 MiB is 86 MiB as base64, a jar may have more
 MOST_BEGUN = 8  # messages in pieces at a time
+MOST_VALUES = 2_000_000  # in one message; in memory, each takes some 20 times its bytes
 
 _PIECE = 1 << 16  # bytes
 _HEAD = struct.Struct(">QB")
@@ -43,6 +44,7 @@ def pack(message: dict[str, Any]) -> str | bytes:
     content = text.encode()
     if len(content) > LARGEST:
         raise BadFrame(f"a message has {len(content):,} bytes (expected at most {LARGEST:,})")
+    _check_values(content)
     return content
 
 
@@ -114,7 +116,16 @@ class Assembly:
         return _parsed(self._begun.pop(number)) if last else None
 
 
+def _check_values(content: bytes | bytearray) -> None:
+    """Raise :class:`BadFrame` for a large message that would fill the memory of the other end."""
+    number = sum(content.count(mark) for mark in b",[{")  # or fewer, as texts have such marks
+    if number > MOST_VALUES:
+        raise BadFrame(f"a message has {number:,} values (expected at most {MOST_VALUES:,})")
+
+
 def _parsed(text: str | bytearray) -> dict[str, Any]:
+    if not isinstance(text, str):
+        _check_values(text)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

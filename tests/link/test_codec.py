@@ -168,6 +168,20 @@ def test_messages_in_pieces_are_bounded() -> None:
             assembly.add(number.to_bytes(8, "big") + b"\0piece")
 
 
+def test_the_values_of_a_message_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty lists take 20 times as much memory as on the way, and a hostile site may send 160 MiB of them."""
+    many, long = {"r": [[]] * 100_000}, {"r": "x" * 400_000}
+    sent = [list(frames(each, number)) for number, each in enumerate((many, long))]
+    monkeypatch.setattr("speck.link.frames.MOST_VALUES", 1000)
+    assembly = Assembly()
+    assert [assembly.add(each) for each in sent[1]][-1] == long
+    with pytest.raises(BadFrame, match=r"a message has 200,\d{3} values"):
+        list(map(assembly.add, sent[0]))
+    with pytest.raises(BadFrame, match="values"):
+        list(frames(many, 3))
+    assert list(frames(long, 4))
+
+
 SITE = one_site("A", "http://127.0.0.1:8081", "tcp://127.0.0.1:1883")
 GOOD = Hello(
     protocol=1, version="1", site="A", engines=("http://127.0.0.1:8081",), broker="tcp://127.0.0.1:1883"
