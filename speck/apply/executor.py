@@ -66,7 +66,7 @@ from speck.apply.planned import PlannedChange
 from speck.apply.sessions import Sessions
 from speck.apply.settling import Settling, Unhealthy
 from speck.apply.state_transfer import StateTransfer
-from speck.apply.steps import Steps, former_form
+from speck.apply.steps import Steps, fallbacks_of
 from speck.apply.writers import Writers
 from speck.binder.pool import BinderPool
 from speck.binder.retry import is_transient, with_retries
@@ -97,7 +97,7 @@ def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
     actions = {each.job.job_name: each for each in plan.actions}
     records = store.jobs(planned.composition)  # not one by one: they are many
     found = [(record, actions[record.name]) for record in records if record.name in actions]
-    left = left_sources(History(store), plan, {record.name: record for record in records})
+    by_name = {record.name: record for record in records}
     return schedule(
         plan,
         delete_all=not planned.desired,
@@ -107,14 +107,10 @@ def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
             for record, action in found
             if isinstance(action, Stop) and (record.sessions or store.attempts(record.name))
         },
-        on_trial={
-            record.name
-            for record, action in found
-            if not isinstance(action, Stop) and former_form(store, record, action.job, left_behind)
-        },
+        fallbacks=fallbacks_of(store, plan, by_name, left_behind),
         prunable={record.name for record, _ in found if len(record.sessions) > 1 or record.garbage_states},
         waves=[each.jobs for each in planned.waves],
-        left=left,
+        left=left_sources(History(store), plan, by_name),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
@@ -22,7 +22,7 @@ from speck.apply.writers import Writers
 from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import ActionState, AttemptPhase
-from speck.core.plan import Action, Keep, Move, Start, Stop, Update
+from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
 from speck.core.runtime import JobState, State
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
 from speck.store import JobRecord, Store
@@ -326,3 +326,13 @@ def is_unfinished(store: Store, record: JobRecord, job: Job, left_behind: Collec
     """True if a job that runs in its desired form is still on trial, or has a session to be deleted."""
     released = any(not each.start for each in record.sessions)
     return released or former_form(store, record, job, left_behind) is not None
+
+
+def fallbacks_of(
+    store: Store, plan: Plan, records: Mapping[str, JobRecord], left_behind: Collection[str]
+) -> dict[str, Job]:
+    """The forms that the jobs of a plan may yet be put back to, by name: those of :func:`former_form`."""
+    jobs = (each.job for each in plan.actions if not isinstance(each, Stop))
+    known = [(job, records[job.job_name]) for job in jobs if job.job_name in records]
+    forms = ((job.job_name, former_form(store, record, job, left_behind)) for job, record in known)
+    return {name: form[0] for name, form in forms if form is not None}

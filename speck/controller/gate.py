@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from speck.core.graph import Endpoint
+from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
 from speck.core.schedule import blocked, schedule
 from speck.store.deployments import EngineKey
@@ -49,13 +50,17 @@ def gate_actions(
     *,
     delete_all: bool = False,
     left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
+    fallbacks: Mapping[str, Job] = MappingProxyType({}),
+    pending: Mapping[str, str] = MappingProxyType({}),
 ) -> GatedPlan:
     """Divide a plan's actions.
 
     ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once;
     ``delayed`` the reasons of jobs that wait by themselves; ``silent`` the engines and brokers that do
     not answer, by address, with their reasons; ``left_behind`` the addresses of which no answer is needed,
-    for jobs that leave them; ``delete_all`` and ``left`` are as in :func:`~speck.core.schedule.schedule`.
+    for jobs that leave them; ``pending`` the reasons of kept jobs that have not come up, for which others
+    wait; ``delete_all``, ``left`` and ``fallbacks`` are as in
+    :func:`~speck.core.schedule.schedule`.
     """
     actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
     waits = {name: delayed[name] for name in actions if name in delayed}
@@ -65,7 +70,10 @@ def gate_actions(
         reasons = [f"waits for {address}: {silent[address]}" for address in sorted(addresses & silent.keys())]
         if reasons and name not in waits:
             waits[name] = reasons[0]
-    waits = with_blocked(plan, waits, begun, delete_all=delete_all, left=left)
+    found = with_blocked(
+        plan, {**waits, **pending}, begun, delete_all=delete_all, left=left, fallbacks=fallbacks
+    )
+    waits = {name: found[name] for name in actions if name in found}
     return GatedPlan(tuple(action for name, action in actions.items() if name not in waits), waits)
 
 
@@ -76,6 +84,7 @@ def with_blocked(
     *,
     delete_all: bool = False,
     left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
+    fallbacks: Mapping[str, Job] = MappingProxyType({}),
 ) -> dict[str, str]:
     """The jobs that wait by themselves, and all jobs of a plan that these block, with their reasons.
 
@@ -85,7 +94,8 @@ def with_blocked(
         return {}
     acting = (each for each in plan.actions if not isinstance(each, Keep))
     prepared = {each.job.job_name for each in acting if not _changes_source(each)} & begun
-    return blocked(schedule(plan, delete_all=delete_all, left=left), waits, prepared)
+    steps = schedule(plan, delete_all=delete_all, left=left, fallbacks=fallbacks)
+    return blocked(steps, waits, prepared)
 
 
 def _stays_at(action: Action) -> set[str]:

@@ -21,7 +21,7 @@ from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
 from speck.apply.stamps import stamp_notes
-from speck.apply.steps import is_unfinished
+from speck.apply.steps import fallbacks_of, is_unfinished
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
@@ -32,6 +32,7 @@ from speck.controller.reaper import Reaper
 from speck.controller.reports import AgentReports
 from speck.core.change import Request
 from speck.core.clocks import Clock, steady_beside
+from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, OperationKind, OperationState
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
@@ -219,10 +220,13 @@ class Reconciler:
         if not drifted and not unfinished and not head.deleting:
             self._end_allowances(head, generation)
             return
-        gated = self._gate(snapshot, plan, observation, drifted)
+        fallbacks = fallbacks_of(self.deployments.store, plan, snapshot.records, head.left_behind)
+        gated = self._gate(snapshot, plan, observation, drifted, fallbacks, unfinished)
         self._note_waits({name: refused.get(name) or gated.waits.get(name, "") for name in drifted})
         now = self.steady()
-        cleanups = [each for each in unfinished if (self._cleanups.next_try(each.job.job_name) or now) <= now]
+        # A job that leaves a source is healed once its writers on trial have come up.
+        early = set(fallbacks) if gated.due else set[str]()
+        cleanups = [each for each in unfinished if each.job.job_name in early or self._is_due(each, now)]
         due = (*gated.due, *cleanups)
         if (due or (head.deleting and not snapshot.records)) and self.operations.may_heal():
             # Before anything is asked: should this coordinator die of it, the next one waits for its time.
@@ -232,6 +236,9 @@ class Reconciler:
             why = "it drifted" if gated.due or not cleanups else "its last change is unfinished"
             with suppress(Busy):  # a user was faster
                 self.operations.begin(_healing(snapshot, healing, generation, why))
+
+    def _is_due(self, cleanup: Keep, now: float) -> bool:
+        return (self._cleanups.next_try(cleanup.job.job_name) or now) <= now
 
     def _unfinished(
         self,
@@ -327,7 +334,13 @@ class Reconciler:
     # --- decisions
 
     def _gate(
-        self, snapshot: Snapshot, plan: Plan, observation: Observation, drifted: Mapping[str, Drifted]
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        observation: Observation,
+        drifted: Mapping[str, Drifted],
+        fallbacks: Mapping[str, Job],
+        unfinished: Iterable[Keep],
     ) -> GatedPlan:
         delayed = dict(self._own_delays(plan, drifted))
         begun = snapshot.begun(self.deployments.store.first_attempt)
@@ -340,12 +353,18 @@ class Reconciler:
             asked = {key for name in named.keys() - delayed.keys() for key in engines[name]}
             asked = {key for key in asked if key[1] not in left_behind}
             silent = {**silent, **self._probe(asked, candidates, observation)}
-        delete_all, left = (
-            not snapshot.desired,
-            left_sources(self.deployments.history, plan, snapshot.records),
-        )
+        awaited = {each.job.job_name for each in unfinished}
         return gate_actions(
-            plan, engines, begun, delayed, silent, left_behind, delete_all=delete_all, left=left
+            plan,
+            engines,
+            begun,
+            delayed,
+            silent,
+            left_behind,
+            delete_all=not snapshot.desired,
+            left=left_sources(self.deployments.history, plan, snapshot.records),
+            fallbacks=fallbacks,
+            pending=dict.fromkeys(fallbacks.keys() - named.keys() - awaited, "has not come up yet"),
         )
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from speck.apply.leaving import left_sources
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
+from speck.apply.steps import fallbacks_of
 from speck.controller.backoff import Backoff
 from speck.controller.gate import with_blocked
 from speck.coordinator.planning.planner import Planner
 from speck.core.clocks import Clock
+from speck.core.job import Job
 from speck.core.lifecycle import OperationKind
 from speck.core.plan import Keep, Plan
 from speck.store import Head, Store
@@ -52,8 +54,10 @@ class InterruptedOperations:
         """
         snapshot = self.deployments.snapshot(head)
         plan = self.planner.resumed(snapshot, operation.request.leave_behind)
-        waits = self._waits(plan, snapshot)
+        fallbacks = fallbacks_of(self.store, plan, snapshot.records, operation.request.leave_behind)
+        waits = self._waits(plan, snapshot, fallbacks)
         if operation.kind in (OperationKind.HEAL, OperationKind.ADOPT):  # the other jobs were not due
+            jobs |= {each.job.job_name for each in plan.actions if isinstance(each, Keep)} & fallbacks.keys()
             plan = replace(plan, actions=tuple(each for each in plan.actions if each.job.job_name in jobs))
             waits = {name: why for name, why in waits.items() if name in jobs}
         return PlannedChange(
@@ -67,7 +71,7 @@ class InterruptedOperations:
             waves=self.planner.waves(operation.request.waves, plan, resumed=True),
         )
 
-    def _waits(self, plan: Plan, snapshot: Snapshot) -> dict[str, str]:
+    def _waits(self, plan: Plan, snapshot: Snapshot, fallbacks: Mapping[str, Job]) -> dict[str, str]:
         """The reasons of jobs whose next try is not due yet, and of those that these block."""
         acting = (each.job.job_name for each in plan.actions if not isinstance(each, Keep))
         early = dict.fromkeys(
@@ -75,7 +79,9 @@ class InterruptedOperations:
         )
         begun = snapshot.begun(self.store.first_attempt)
         left = left_sources(self.deployments.history, plan, snapshot.records)
-        return with_blocked(plan, early, begun, delete_all=not snapshot.desired, left=left)
+        return with_blocked(
+            plan, early, begun, delete_all=not snapshot.desired, left=left, fallbacks=fallbacks
+        )
 
     def _is_early(self, job: str) -> bool:
         now = self.steady()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -205,6 +205,18 @@ class Plan:
 def kind_of(action: Action) -> ActionKind:
     """The kind of an action."""
     return ActionKind(type(action).__name__.lower())
+
+
+def former_of(action: Action) -> Job | None:
+    """The form that an action replaces, or that ran last; ``None`` for a new job, and one that is kept."""
+    match action:
+        case Stop():
+            return action.job
+        case Update() | Move():
+            return action.previous
+        case Start() if action.changes:  # it runs no more, and messages wait for its former form
+            return replace(action.job, **{each.field: each.before for each in action.changes})
+    return None
 
 
 def make_plan(

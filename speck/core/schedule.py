@@ -4,7 +4,8 @@ Each action has two steps at least.  *Prepare* changes no running job.  *Act* st
 all readers of the job's output, its results and what it parks, were prepared, so that nothing is written
 before the session stands that keeps it.  A job that stops, or is to read elsewhere, *drains* its source in
 between, after its former writers have been switched to others and have come up: so the messages written until
-then are processed, and none is lost.  Along the graph, each reader waits for its own former writers.
+then are processed, and none is lost.  Along the graph, each reader waits for its own former writers: also for
+one that was switched before a crash and whose new copy was not observed, as it may be put back.
 
 The combiners of a split whose class changes drain in the same way, although they stay at their source: after
 the partitioner, whose rows of the former class only they can read.  A split gets further combiners before its
@@ -28,9 +29,9 @@ from types import MappingProxyType
 from typing import Any
 
 from speck.core.graph import Endpoint, Graph, outputs_of, sinks_of, source_of
-from speck.core.job import CODE, Job, is_query_part, query_name
-from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
-from speck.core.split import Role, part_name, part_of
+from speck.core.job import Job, is_query_part, query_name
+from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update, former_of
+from speck.core.split_changes import ClassChange, class_changes, growing_splits
 from speck.core.topic import matches
 
 
@@ -79,6 +80,7 @@ def schedule(
     left_behind: Collection[str] = frozenset(),
     reached: Collection[str] = frozenset(),
     on_trial: Collection[str] = frozenset(),
+    fallbacks: Mapping[str, Job] = MappingProxyType({}),
     prunable: Collection[str] = frozenset(),
     waves: Sequence[Collection[str]] = (),
     left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
@@ -88,37 +90,45 @@ def schedule(
     ``delete_all``: the whole composition goes, so nothing is drained.  ``left_behind`` are addresses that are
     not asked.  ``reached`` are the jobs that had a session or an attempt once: others can be stopped without
     their broker.  ``on_trial`` are the jobs whose former form can be started again until the present one has
-    come up, ``prunable`` those with sessions or states of earlier changes.  ``waves`` are all jobs, in the
-    order of a roll-out: between two waves, the jobs of the former one settle.  No running job of a later wave
-    is touched before; sessions are made beforehand.  ``left`` are the sources of sessions that jobs leave,
-    by name, besides those that their former forms read.
+    come up, ``fallbacks`` those forms, ``prunable`` the jobs with sessions or states of earlier changes.
+    ``waves`` are all jobs, in the order of a roll-out: between two waves, the jobs of the former one settle.
+    No running job of a later wave is touched before; sessions are made beforehand.  ``left`` are the sources
+    of sessions that jobs leave, by name, besides those that their former forms read.
 
     Linear in the jobs of the plan, and in the pairs of a changed writer and a changed reader of its output.
     """
-    actions = _changing(plan)
-    drained = _drained(actions, waves, left, delete_all=delete_all)
+    actions, tried = _changing(plan), {*on_trial, *fallbacks}
+    leaving = rewirings(actions, delete_all=delete_all, left=left)
+    kept = {each.job.job_name: each.job for each in plan.actions if isinstance(each, Keep)}
+    changes = list(class_changes(actions, kept))
+    drained = _drained(leaving, changes, waves)
     replaced = replacements(actions)
     grown = {each.partitioner: each.combiners for each in growing_splits(actions)}
+    tried_writers = _reverting(plan, leaving, changes, fallbacks, left, waves)
+    reverting = _in_order(tried_writers, drained, replaced, grown)
+    awaited = sorted(set().union(*reverting.values()) - actions.keys())  # kept
     heirs: dict[str, list[str]] = defaultdict(list)
     for heir, jobs in replaced.items():
         for name in jobs:
             heirs[name].append(heir)
-    last = {name: _last_step(action, on_trial) for name, action in actions.items()}
+    last = {name: _last_step(action, tried) for name, action in actions.items()}
     brokers = {name: _brokers(action, left_behind, reached) for name, action in actions.items()}
     changed_jobs = Graph.of(each.job for each in actions.values() if not isinstance(each, Stop)).with_parked
     return (
         *(Step(StepKind.BROKER, address) for address in sorted(set().union(*brokers.values()))),
         *(Step(StepKind.PREPARE, name, _on(StepKind.BROKER, brokers[name])) for name in actions),
+        *(Step(StepKind.AWAIT_RUNNING, name) for name in awaited),
         *_in_waves(
             [
                 step
-                for name in _along_the_graph(actions, drained, replaced, grown)
+                for name in _along_the_graph(actions, drained, replaced, grown, reverting)
                 for step in _steps_of(
                     actions[name],
                     drained.get(name),
                     replaced.get(name, ()),
                     _not_later(grown.get(name, ()), name, waves),
                     heirs[name],
+                    reverting.get(name, ()),
                     changed_jobs,
                     last,
                 )
@@ -126,7 +136,7 @@ def schedule(
             waves,
             last,
         ),
-        *_unfinished(plan, last, on_trial, prunable),
+        *_unfinished(plan, last, tried.difference(awaited), set(prunable).difference(awaited)),
     )
 
 
@@ -154,18 +164,61 @@ def _brokers(action: Action, left_behind: Collection[str], reached: Collection[s
 
 
 def _drained(
-    actions: Mapping[str, Action],
-    waves: Sequence[Collection[str]],
-    left: Mapping[str, Collection[Endpoint]],
-    *,
-    delete_all: bool,
+    leaving: Mapping[str, Rewiring], changes: Iterable[ClassChange], waves: Sequence[Collection[str]]
 ) -> dict[str, frozenset[str]]:
-    """The jobs that drain their source, by name, and the writers that are changed before."""
-    leaving = rewirings(actions, delete_all=delete_all, left=left)
+    """The jobs that drain their source, by name, and the writers that are changed before.
+
+    A combiner in an earlier wave than its partitioner cannot wait for it.
+    """
     found = {name: each.writers for name, each in leaving.items()}
-    for name, writers in _class_changes(actions, waves).items():
-        found[name] = found.get(name, frozenset()) | writers
+    for each in changes:
+        if _not_later([each.partitioner], each.combiner, waves):
+            writers = frozenset({each.partitioner} if each.follows else ())
+            found[each.combiner] = found.get(each.combiner, frozenset()) | writers
     return found
+
+
+def _reverting(
+    plan: Plan,
+    leaving: Mapping[str, Rewiring],
+    changes: Iterable[ClassChange],
+    fallbacks: Mapping[str, Job],
+    left: Mapping[str, Collection[Endpoint]],
+    waves: Sequence[Collection[str]],
+) -> dict[str, frozenset[str]]:
+    """The writers on trial, by the job that waits for them, since they may be put back to what they wrote.
+
+    A crash has broken off the wait for their copies.  Their present form may be the desired one.
+    """
+    tried = {each.job.job_name: each.job for each in plan.actions if not isinstance(each, Stop)}
+    again = {
+        name: set(outputs_of(fallbacks[name])).difference(outputs_of(job))
+        for name, job in tried.items()
+        if name in fallbacks
+    }
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, rewiring in leaving.items():
+        sources = (source_of(rewiring.former), *left.get(name, ()))
+        found[name] += [each for each, outputs in again.items() if each != name and _feed(outputs, sources)]
+    for change in changes:
+        found[change.combiner] += again.keys() & {change.partitioner}
+    waited = {name: frozenset(_not_later(writers, name, waves)) for name, writers in found.items()}
+    return {name: writers for name, writers in waited.items() if writers}
+
+
+def _feed(outputs: Iterable[Endpoint], sources: Iterable[Endpoint]) -> bool:
+    """True if one of these sources collects what is written to one of these outputs."""
+    pairs = ((each, source) for each in outputs for source in sources)
+    return any(each.broker == source.broker and matches(source.topic, each.topic) for each, source in pairs)
+
+
+def _in_order(
+    more: Mapping[str, frozenset[str]], *others: Mapping[str, Collection[str]]
+) -> Mapping[str, frozenset[str]]:
+    """Further jobs that jobs wait for; none if two would wait for each other, in forms of two revisions."""
+    every = (more, *others)
+    needs = {name: [one for each in every for one in each.get(name, ())] for each in every for name in each}
+    return {} if more and _has_cycle(needs) else more
 
 
 def _along_the_graph(
@@ -179,7 +232,7 @@ def _along_the_graph(
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name in actions:
         sorter.add(name, *(each for before in (drained, *others) for each in sorted(before.get(name, ()))))
-    return sorter.static_order()
+    return [each for each in sorter.static_order() if each in actions]
 
 
 def _steps_of(
@@ -188,20 +241,21 @@ def _steps_of(
     replaced: Collection[str],
     added: Collection[str],
     heirs: Collection[str],
+    reverting: Collection[str],
     changed_jobs: Graph,
     last: Mapping[str, StepKey],
 ) -> Iterator[Step]:
     """The steps of one action after its preparation; it replaces some jobs, or ``heirs`` replace it.
 
     ``writers`` are changed before the job drains its source; ``None``: it does not.  ``added`` are combiners
-    that are added to the split.
+    that are added to the split, ``reverting`` writers that may yet be put back to where the job leaves.
     """
     name = action.job.job_name
     needs = {(StepKind.PREPARE, name), *((StepKind.ACT, each) for each in replaced)}
     needs |= {last[each] for each in added}
     if writers is not None:
         # A writer that does not come up is rolled back, and writes what and where it wrote before.
-        switched = [last[writer] for writer in writers]
+        switched = [last.get(each, (StepKind.AWAIT_RUNNING, each)) for each in (*writers, *reverting)]
         # What comes after the drain must be in the sessions of those that replace the job.
         prepared = _on(StepKind.PREPARE, [name, *heirs])
         yield Step(StepKind.DRAIN, name, prepared.union(switched))
@@ -316,24 +370,13 @@ def rewirings(
     """
     if delete_all:
         return {}
-    former = {name: found for name, action in actions.items() if (found := _former(action)) is not None}
+    former = {name: found for name, action in actions.items() if (found := former_of(action)) is not None}
     writers = _writers(former, actions, left)
     return {
         name: Rewiring(job, writers[name])
         for name, job in former.items()
         if isinstance(actions[name], Stop) or source_of(job) != source_of(actions[name].job)
     }
-
-
-def _former(action: Action) -> Job | None:
-    match action:
-        case Stop():
-            return action.job
-        case Update() | Move():
-            return action.previous
-        case Start() if action.changes:  # it runs no more, and messages wait for its former form
-            return replace(action.job, **{each.field: each.before for each in action.changes})
-    return None
 
 
 def _writers(
@@ -395,63 +438,7 @@ def replacements(actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
     }
 
 
-# --- splits that change
-
-
-@dataclass(frozen=True, slots=True)
-class GrowingSplit:
-    """A split that gets further combiners; ``combiners`` are those of them that a plan starts."""
-
-    name: str
-    before: int
-    after: int
-    partitioner: str
-    combiners: frozenset[str]
-
-
-def growing_splits(actions: Mapping[str, Action]) -> Iterator[GrowingSplit]:
-    """The splits of a plan that get further combiners."""
-    for name, action in actions.items():
-        former, part = _former(action), part_of(action.job)
-        old = part_of(former) if former is not None else None
-        if part is None or old is None or part.role is not Role.PARTITIONER or part.workers <= old.workers:
-            continue
-        added = [part_name(part.of, Role.COMBINER, each) for each in range(old.workers, part.workers)]
-        started = frozenset(each for each in added if isinstance(actions.get(each), Start))
-        yield GrowingSplit(part.of, old.workers, part.workers, name, started)
-
-
 def _not_later(names: Collection[str], name: str, waves: Sequence[Collection[str]]) -> list[str]:
     """Those of these jobs that are in no later wave than the one of this name."""
     number = {job: count for count, jobs in enumerate(waves) for job in jobs}
     return [each for each in names if number.get(each, 0) <= number.get(name, 0)]
-
-
-_CLASS = frozenset({CODE, "entry_class", "arguments"})
-
-
-def _class_changes(
-    actions: Mapping[str, Action], waves: Sequence[Collection[str]]
-) -> dict[str, frozenset[str]]:
-    """The running combiners whose class changes, by name, with their partitioner if it changes too.
-
-    A combiner in an earlier wave than its partitioner is none of them: it cannot wait for it.
-    """
-    found = {}
-    for name, action in actions.items():
-        part = part_of(action.job)
-        if part is None or part.role is not Role.COMBINER or not (changed := _class_fields(action)):
-            continue
-        partitioner = part_name(part.of, Role.PARTITIONER)
-        follows = partitioner in actions and bool(_class_fields(actions[partitioner]))
-        own = changed == {"arguments"} and not follows  # of the combiner alone
-        if not own and _not_later([partitioner], name, waves):
-            found[name] = frozenset({partitioner} if follows else ())
-    return found
-
-
-def _class_fields(action: Action) -> Set[str]:
-    """The changed fields of a running part from which its class is built, if it keeps its state."""
-    if not isinstance(action, Update | Move) or action.job.upgrade != "stateful":
-        return frozenset()
-    return _CLASS & {each.field for each in action.changes}

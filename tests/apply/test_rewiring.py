@@ -497,6 +497,28 @@ def test_reader_stays_when_its_writer_is_put_back(begin: Begin, world: World) ->
     assert world.counts()["drained"] == 0
 
 
+def test_a_reader_stays_until_a_writer_whose_start_was_not_observed_has_come_up(
+    begin: Begin, world: World
+) -> None:
+    """The writer may be put back yet, and writes again where the reader was to leave."""
+    coordinator = begin(drain=0.2, startup=0.2)
+    carry_out(coordinator, composition(A, B))
+    world.broker(BROKER).backlog[named("b")] = 7
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    assert states(carry_out(coordinator, edited)) == {"a": "done", "b": "waiting"}
+    world.broker(BROKER).backlog.clear()
+    record = coordinator.store.job("a")
+    assert record is not None
+    with coordinator.store.transaction() as transaction:  # as if the coordinator had been killed meanwhile
+        transaction.put_job(replace(record, rollback_revision=1))
+    world.doomed = lambda job: job.sink_topic == "x1"
+    world.crash("a")
+    assert states(carry_out(coordinator, edited)) == {"a": "failed", "b": "skipped"}
+    assert [each.job.sink_topic for each in world.running("a")] == ["t1"]
+    assert [each.job.source_topic for each in world.running("b")] == ["t1"]
+    assert world.broker(BROKER).sessions[named("b")] == "t1"
+
+
 def test_new_copy_that_dies_at_once_is_replaced_by_the_old_one(begin: Begin, world: World) -> None:
     coordinator = begin(startup=0.2)
     carry_out(coordinator, composition(A))

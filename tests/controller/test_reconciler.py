@@ -56,6 +56,29 @@ def test_what_ended_is_named_and_started_again_from_its_state(
     assert bench.heals() == 1
 
 
+def test_a_reader_waits_for_a_silent_writer_that_may_be_put_back_yet(bench: Bench, world: World) -> None:
+    writer = replace(A, spe_address=OTHER)
+    switched = replace(writer, sink_topic="x1")
+    bench.apply(writer, B)
+    bench.apply(switched, B)
+    world.fail("check", Unreachable("no route", address=ENGINE), name="b", times=None)
+    assert bench.apply(switched, replace(B, source_topic="x1")).state == "waiting"
+    world.heal()
+    record = bench.store.job("a")
+    assert record is not None
+    with bench.store.transaction() as transaction:  # as if its start had not been observed to its end
+        transaction.put_job(replace(record, rollback_revision=1))
+    world.down(OTHER)
+    bench.round()
+    assert [each.job.source_topic for each in world.running("b")] == ["t1"]
+    assert bench.job("b")["waits"] == "waits for job 'a', which has not come up yet"
+    world.up(OTHER)
+    bench.round(2)
+    assert [each.job.source_topic for each in world.running("b")] == ["x1"]
+    confirmed = bench.store.job("a")
+    assert confirmed is not None and confirmed.rollback_revision == 0
+
+
 def test_what_an_engine_lost_is_missed_twice_before_it_is_started_again(bench: Bench, world: World) -> None:
     bench.apply(A, B)
     world.restart(ENGINE)

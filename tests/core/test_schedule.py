@@ -277,6 +277,44 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
         await_running b : act b
         """,
     ),
+    "a kept writer on trial": (
+        planned([A_ELSEWHERE, B], [A_ELSEWHERE, B_ELSEWHERE]),
+        {"fallbacks": {"a": A}},
+        """
+        broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        await_running a
+        drain b : prepare b, await_running a
+        act b : prepare b, drain b
+        await_running b : act b
+        """,
+    ),
+    "a writer on trial that is dead": (
+        planned([A_ELSEWHERE, B], [A_ELSEWHERE, B_ELSEWHERE], "a"),
+        {"fallbacks": {"a": A}},
+        """
+        broker tcp://b1:1883
+        prepare a : broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        act a : prepare a, prepare b
+        await_running a : act a
+        drain b : prepare b, await_running a
+        act b : prepare b, drain b
+        await_running b : act b
+        """,
+    ),
+    "a kept job on trial that writes elsewhere": (
+        planned([A, B, C], [A, replace(B, source_topic="x1"), C]),
+        {"fallbacks": {"c": replace(C, trigger="1 second")}},
+        """
+        broker tcp://b1:1883
+        prepare b : broker tcp://b1:1883
+        drain b : prepare b
+        act b : prepare b, drain b
+        await_running b : act b
+        await_running c
+        """,
+    ),
     "a branch goes": (
         planned([A, B, C], [make_job("k", "p", "q")]),
         {"reached": ALL},
@@ -410,13 +448,24 @@ def jobs(draw: some.DrawFn) -> list[Job]:
 
 
 @property_test
-@given(jobs(), jobs(), some.sets(some.sampled_from("abcdef")), some.sets(some.sampled_from("abcdef")))
+@given(
+    jobs(),
+    jobs(),
+    jobs(),
+    some.sets(some.sampled_from("abcdef")),
+    some.sets(some.sampled_from("abcdef")),
+)
 def test_each_step_comes_once_and_after_those_that_it_needs(
-    former: list[Job], desired: list[Job], some_jobs: set[str], others: set[str]
+    former: list[Job], desired: list[Job], tried: list[Job], some_jobs: set[str], others: set[str]
 ) -> None:
     plan = planned(former, desired, *some_jobs)
     found = schedule(
-        plan, delete_all=not desired, reached=some_jobs, on_trial=others, prunable=some_jobs | others
+        plan,
+        delete_all=not desired,
+        reached=some_jobs,
+        on_trial=others,
+        fallbacks={job.job_name: job for job in tried},
+        prunable=some_jobs | others,
     )
     before: set[tuple[StepKind, str]] = set()
     for step in found:

@@ -205,6 +205,16 @@ def test_a_combiner_that_is_behind_its_partitioner_drains_too() -> None:
     assert needs == {(StepKind.PREPARE, "hot.combiner-0")}
 
 
+def test_a_combiner_that_is_behind_the_arguments_of_its_partitioner_drains_too() -> None:
+    """A crash came between; and the partitioner may yet be put back to its former class."""
+    before, edited = jobs_of(split("A")), jobs_of(split("A"), replace(HOT, arguments={"least": 2.0}))
+    half = {**before, "hot.partitioner": edited["hot.partitioner"]}
+    drain, prepared = (StepKind.DRAIN, "hot.combiner-0"), (StepKind.PREPARE, "hot.combiner-0")
+    assert steps_of(half, edited)[drain] == {prepared}
+    fallbacks = {"hot.partitioner": before["hot.partitioner"]}
+    assert steps_of(half, edited, fallbacks=fallbacks)[drain] == {prepared, PARTITIONER}
+
+
 def test_a_partitioner_gets_combiners_that_have_been_started() -> None:
     more = jobs_of(split("A", "B", "D", "A", "B"))
     act = StepKind.ACT

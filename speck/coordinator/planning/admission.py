@@ -9,9 +9,9 @@ from speck.core.graph import Endpoint, Graph
 from speck.core.job import Composition, Job, is_query_part, query_name
 from speck.core.plan import Keep, Plan
 from speck.core.quotas import refuse_composition, refuse_jobs
-from speck.core.schedule import growing_splits
 from speck.core.settings import Quotas
 from speck.core.split import Role, part_of
+from speck.core.split_changes import growing_splits
 from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import client_id_conflicts
 from speck.schema.fault_report import listed
