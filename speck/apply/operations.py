@@ -446,14 +446,15 @@ class Operations:
 
     # --- after a crash
 
-    def interrupted(self) -> list[Mapping[str, Any]]:
-        """Those that a crash or a stop interrupted, as plain data: the last one of each composition."""
-        found = [data for data in self.store.operations() if data["state"] == OperationState.RUNNING]
-        last = {data["composition"]: data for data in found}
-        for data in found:
-            if data is not last[data["composition"]]:  # its own end could not be stored
-                self._store_end(data | {"state": "failed", "error": "its end could not be stored"}, [])
-        return list(last.values())
+    def end_interrupted(self, data: Mapping[str, Any], error: str = "", skipped: str = "") -> None:
+        """Store that an interrupted operation (as plain data), which is not resumed, has failed.
+
+        ``error`` is its own; ``skipped`` is the reason of its actions, if they are known not to be done.
+        """
+        why = {"state": ActionState.SKIPPED, "error": skipped, "ended": self.clock()} if skipped else {}
+        actions = [each | why if each["state"] == ActionState.PENDING else each for each in data["actions"]]
+        end = {"state": OperationState.FAILED, "error": error, "ended": self.clock(), "actions": actions}
+        self._store_end({**data, **end}, [each for each in actions if each["state"] == ActionState.SKIPPED])
 
     def end_at_once(self, operation: Operation) -> None:
         """Add an operation for which there is nothing left to do."""

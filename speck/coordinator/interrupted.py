@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from speck.apply.leaving import left_sources
 from speck.apply.operation import Operation
@@ -15,10 +17,13 @@ from speck.controller.gate import with_blocked
 from speck.coordinator.planning.planner import Planner
 from speck.core.clocks import Clock
 from speck.core.job import Job
-from speck.core.lifecycle import OperationKind
+from speck.core.lifecycle import OperationKind, OperationState
 from speck.core.plan import Keep, Plan
+from speck.errors import InvalidInput, one_line
 from speck.store import Head, Store
 from speck.store.deployments import Deployments, Snapshot
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -34,17 +39,41 @@ class InterruptedOperations:
     steady: Clock
 
     def resume(self) -> None:
-        """Resume the last interrupted operation of each composition."""
-        for data in self.operations.interrupted():
+        """Resume the last interrupted operation of each composition.
+
+        One that cannot be planned any more, as when a site of its waves has got another name, has failed: an
+        atomic one is reverted then, and the reconciler completes any other.
+        """
+        for data in self._interrupted():
             operation = Operation.from_dict(data, self.clock)
             head = self.store.head(operation.composition)
             if head is None:
                 self.operations.end_at_once(operation)
                 continue
-            planned = self._planned(operation, head, {each["job"] for each in data["actions"]})
+            try:
+                planned = self._planned(operation, head, {each["job"] for each in data["actions"]})
+            except InvalidInput as error:
+                why = f"the operation was interrupted, and cannot be resumed: {one_line(error)}"
+                _log.error("operation %s on %r: %s", operation.id, operation.composition, why)
+                self.operations.end_interrupted(data, skipped=why)
+                continue
             due = [each.job.job_name for each in planned.due.actions if not isinstance(each, Keep)]
             self.backoff.record_attempt(due, self.steady())
             self.operations.begin(planned)
+
+    def _interrupted(self) -> Sequence[Mapping[str, Any]]:
+        """The operations that a crash or a stop interrupted, as plain data: one of a composition at most.
+
+        Only the last one on a composition can be: an earlier one had ended before that began, and its end
+        could not be stored.  It is of another revision, and at another cost, than what is to be done now.
+        """
+        known = self.store.operations()
+        last = {data["composition"]: data["id"] for data in known}
+        running = [data for data in known if data["state"] == OperationState.RUNNING]
+        found = [data for data in running if data["id"] == last[data["composition"]]]
+        for data in (each for each in running if each not in found):
+            self.operations.end_interrupted(data, "its end could not be stored")
+        return found
 
     def _planned(self, operation: Operation, head: Head, jobs: set[str]) -> PlannedChange:
         """The rest of an operation on these jobs: planned again from the store and the engines.

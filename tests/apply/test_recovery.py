@@ -184,6 +184,33 @@ def test_a_job_that_waits_after_a_crash_holds_up_the_reader_of_its_former_topic(
     assert [each.job.source_topic for each in world.running("b")] == ["x1"]
 
 
+def test_an_operation_whose_end_could_not_be_stored_is_not_resumed_after_a_later_one(
+    begin: Begin, world: World
+) -> None:
+    """It would carry out the later change: as one of its own revision, and at what it was allowed to cost."""
+    coordinator, place = begin(), "sc://e2:1"
+    first = carry_out(coordinator, composition(A))
+    stored = coordinator.store.operation(first.id)
+    assert stored is not None
+    with coordinator.store.transaction() as transaction:  # as if the disk had been full when it ended
+        transaction.put_operation(first.id, stored | {"state": "running"})
+    world.down(place)
+    later = composition(A, make_job("b", "out", "out2", spe_address=place))
+    assert carry_out(coordinator, later).state == "waiting"
+    coordinator = begin(lambda: world.up(place))
+    assert coordinator.operations.recent() == []
+    ended = coordinator.store.operation(first.id)
+    assert ended is not None
+    assert (ended["state"], ended["error"]) == ("failed", "its end could not be stored")
+    coordinator.reconciler.round()
+    for operation in coordinator.operations.running():
+        assert operation.wait(30)
+    (attempt,) = coordinator.store.attempts("b")
+    assert (attempt.revision, attempt.phase) == (2, "running")
+    (snapshot,) = coordinator.deployments.snapshots()
+    assert snapshot.is_carried_out()
+
+
 def test_a_session_that_was_drained_before_a_crash_is_deleted_whatever_waits_there_since(
     begin: Begin, world: World
 ) -> None:

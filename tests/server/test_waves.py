@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -217,12 +218,49 @@ def test_a_job_that_dies_while_no_coordinator_runs_takes_all_back(tmp_path: Path
     assert [each.attempt.id for each in world.running() if each.job.job_name != "j1"] == untouched
 
 
+def test_a_roll_out_whose_sites_were_renamed_meanwhile_is_taken_back(tmp_path: Path) -> None:
+    """The server starts nevertheless: the inventory takes effect with a restart, also amid a roll-out."""
+    world = World()
+    former = {each.job_name: each for each in two_at_a_topic("raw")}
+    newer = {each.job_name: each for each in two_at_a_topic("valid")}
+    with coordinator(tmp_path, world) as first:
+        user.apply(first, Composition("one", former))[0].wait(60)
+        hold = world.hold("check", "writer")
+        operation, _ = user.apply(first, Composition("one", newer), waves=("s1", "s2"), settle=3600.0)
+        assert hold.reached.wait(60)
+        with first.store.database.paused():
+            shutil.copytree(tmp_path / "store", tmp_path / "killed" / "store")
+        renamed = {"s9" if name == "s1" else name: each for name, each in SITES.sites.items()}
+        sites = Inventory({name: replace(each, name=name) for name, each in renamed.items()})
+        with coordinator(tmp_path / "killed", world, sites) as second:
+            ended = second.store.operation(operation.id)
+            assert ended is not None
+            assert set(states(ended).values()) == {"skipped"}
+            assert "leaves its source in wave 2" in str(ended["actions"])
+            eventually(lambda: second.store.outcomes("one").get(3), lambda found: found is not None, 60)
+            eventually(lambda: second.operations.running(), lambda found: not found, 60)
+            outcomes = {number: each.state.value for number, each in second.store.outcomes("one").items()}
+            assert outcomes == {1: "applied", 2: "rolled back", 3: "applied"}
+            assert {each.job.source_topic for each in world.running("reader")} == {"raw"}
+        hold.release()
+
+
+def two_at_a_topic(topic: str) -> list[Job]:
+    """A job of the first site that writes a topic, one of the second that reads it, and one of the third."""
+    writer, reader, other = jobs_at_sites()
+    return [
+        replace(writer, job_name="writer", sink_topic=topic),
+        replace(reader, job_name="reader", source_topic=topic, source_broker=writer.sink_broker),
+        replace(other, trigger="2 seconds" if topic == "raw" else "3 seconds"),
+    ]
+
+
 @contextmanager
-def coordinator(directory: Path, world: World) -> Iterator[Coordinator]:
+def coordinator(directory: Path, world: World, sites: Inventory = SITES) -> Iterator[Coordinator]:
     """A coordinator that ends without waiting for its operations."""
     with Store(directory / "store") as store:
         settings = Settings(roots=(write_code(directory),), period=0)
-        made = build(store, double_kinds(world), SITES, settings=settings).coordinator
+        made = build(store, double_kinds(world), sites, settings=settings).coordinator
         made.start()
         yield made
         with pytest.MonkeyPatch.context() as patch:
