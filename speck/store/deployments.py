@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from speck.core.graph import Endpoint, source_of
-from speck.core.job import Composition, Job
+from speck.core.job import Composition, Job, form_fingerprint
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Deployed
 from speck.core.runtime import Handle
@@ -181,6 +181,25 @@ class Deployments:
     def snapshot(self, head: Head) -> Snapshot:
         """One composition now."""
         return self._snapshot(head, self.store.jobs(head.name), _by_job(self.store.attempts()))
+
+    def last_run(self, snapshot: Snapshot) -> dict[str, Deployed]:
+        """The jobs of a composition, each in the form that runs or ran last: the one that left its state.
+
+        A job that is down has one, too, also after a later form was accepted that has not come to run.
+        ``started`` is false for a job that no engine has run.
+        """
+        return {name: self._last_run(snapshot, name, each) for name, each in snapshot.stored().items()}
+
+    def _last_run(self, snapshot: Snapshot, name: str, stored: Deployed) -> Deployed:
+        record, attempt = snapshot.records[name], snapshot.attempt(name)
+        stopping = attempt is not None and attempt.phase is AttemptPhase.STOPPING
+        if stored.started or stopping:
+            return Deployed(stored.job)
+        if not record.form:  # perhaps one of a store that did not keep the form yet
+            return Deployed(stored.job, started=attempt is not None or record.state is not None)
+        if record.form == form_fingerprint(stored.job):
+            return Deployed(stored.job)
+        return Deployed(self.history.last_form_of(record.composition, name, record.form) or stored.job)
 
     def snapshots(self) -> list[Snapshot]:
         """Every composition now, by name; reads the store once."""

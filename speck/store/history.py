@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.core.graph import Endpoint, source_of
-from speck.core.job import JOB_FIELDS, FieldChange, Job, changed_fields, changed_options, shown_name
+from speck.core.job import (
+    JOB_FIELDS,
+    FieldChange,
+    Job,
+    changed_fields,
+    changed_options,
+    form_fingerprint,
+    shown_name,
+)
 from speck.core.plan import change_data
 from speck.errors import NotFound
 from speck.store import Revision, RevisionOutcome, Store
@@ -124,6 +132,17 @@ class History:
         for number in reversed(self.store.revision_numbers(name)):
             found = self.store.revision_once(name, number).jobs.get(job)
             if found is not None and found.spe_address == engine:
+                return found
+        return None
+
+    def last_form_of(self, name: str, job: str, fingerprint: str) -> Job | None:
+        """A job as it stands in the last revision that has it in a form; ``None`` if none is kept.
+
+        ``fingerprint`` is that of the form (:func:`~speck.core.job.form_fingerprint`).
+        """
+        for number in reversed(self.store.revision_numbers(name)):
+            found = self.store.revision_once(name, number).jobs.get(job)
+            if found is not None and form_fingerprint(found) == fingerprint:
                 return found
         return None
 

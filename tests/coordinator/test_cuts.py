@@ -21,7 +21,7 @@ from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import Handle, JobState, State
 from speck.core.settings import Settings
-from speck.errors import InvalidInput
+from speck.errors import InvalidInput, NoCapacity
 from speck.placement.profile import Inputs, JobProfile
 from speck.schema.compositions import load_composition
 from speck.sql import joins
@@ -357,6 +357,52 @@ def test_an_input_job_that_ends_before_it_is_stopped_continues_in_its_former_for
     bench.apply(texts[after])
     assert running_cuts(bench) == dict.fromkeys(INPUTS, after)
     assert not bench.world.violations
+
+
+WIDER = ("'10' SECOND", "'20' SECOND")
+
+
+@pytest.mark.parametrize(
+    ("job", "edit", "fault"),
+    [
+        ("q5.bids-a", ("cut: columns", "cut: partials"), "while the job is not running"),
+        ("q5.rest", WIDER, "the windows change from"),
+    ],
+)
+def test_a_job_that_could_not_be_started_again_has_its_state_nevertheless(
+    bench: Bench, job: str, edit: tuple[str, str], fault: str
+) -> None:
+    """No engine has it, and it goes on from its last checkpoint as soon as there is room."""
+    text = TEXT.replace("cut: auto", "cut: columns")
+    bench.apply(text)
+    fail_to_restart(bench, job, text)
+    with pytest.raises(InvalidInput, match=fault):
+        bench.plan(text.replace(*edit))
+    bench.world.heal()
+    bench.apply(text)
+
+
+def test_the_state_of_a_job_is_that_of_the_form_that_ran_last(bench: Bench) -> None:
+    """Also if a later one was accepted, without the state, and has not come to run."""
+    text = TEXT.replace("cut: auto", "cut: columns")
+    edited = text.replace(*WIDER)
+    bench.apply(text)
+    fail_to_restart(bench, "q5.rest", f"{edited}  upgrade: stateless\n")
+    with pytest.raises(InvalidInput, match="the windows change from"):
+        bench.plan(edited)
+    bench.world.heal()
+    bench.apply(f"{edited}  upgrade: stateless\n")
+    bench.apply(edited)
+
+
+def fail_to_restart(bench: Bench, job: str, text: str) -> None:
+    """Let a job die, and an apply of this text find no room to start it again."""
+    assert bench.services is not None
+    bench.world.crash(job)
+    bench.world.fail("submit", NoCapacity("no slot is free"), name=job, times=None)
+    operation, _ = user.apply(bench.services.coordinator, bench.load(text))
+    assert operation.wait(30)
+    assert bench.services.coordinator.store.attempts(job) == []
 
 
 JOINED = TEXT.replace(

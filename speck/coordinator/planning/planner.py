@@ -80,7 +80,7 @@ class Planner:
         refuse_claimed(self.store, self.settings.quotas, composition)
         refuse_use(composition.name, composition.jobs.values(), left_behind)
         snapshot = self.deployments.snapshot(head)
-        stored = snapshot.stored()
+        stored = self.deployments.last_run(snapshot)
         faults = stranded_state(composition.jobs, stored) + refused_splits(composition.jobs, stored)
         faults += self._refused_queries(composition, stored) + refused_starts(composition.jobs, stored)
         faults += refused_cycles(composition.jobs.values(), self.deployments.desired(head).values())
@@ -161,7 +161,7 @@ class Planner:
             Partitions(self.pool, left_behind).notes(each for each in written(plan)),
             stamp_notes(plan, self.sampler.stamps()),
             qos0_notes(plan, self.sampler.qos0_rates()),
-            query_notes(desired, snapshot.stored()),
+            query_notes(desired, self.deployments.last_run(snapshot)),
             cycle_notes(plan, desired, desired_elsewhere(self.store, snapshot.head.name)),
         )
         return replace(plan, leaves=leaves, consequences=joined_notes(notes))

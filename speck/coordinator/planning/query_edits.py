@@ -75,20 +75,20 @@ def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None)
     after = program_of(job)
     if before is None or after is None or before.sends is None or after.sends is None:
         return
-    state = JobState.UNKNOWN if status is None else status.state
-    if state is JobState.RUNNING:
+    if status is not None and status.state is JobState.RUNNING:
         return
+    now = "not running" if status is None else status.state.value
     if merges_otherwise(before, after):
         cuts = f"from {before.sends.cut!r} to {after.sends.cut!r}"
         right = f"expected 'cut: {before.sends.cut}' until it runs"
         yield (
-            f"the cut changes {cuts} while the job is {state.value}: "
+            f"the cut changes {cuts} while the job is {now}: "
             f"rows since its last checkpoint would be counted twice ({right})"
         )
     elif job.upgrade == "stateful" and frames_end_elsewhere(before, after):
         right = "expected the change once it runs, or 'upgrade: stateless'"
         yield (
-            f"the frames of the query get other bounds while the job is {state.value}: "
+            f"the frames of the query get other bounds while the job is {now}: "
             f"rows since its last checkpoint would be counted twice ({right})"
         )
 
