@@ -152,6 +152,7 @@ def build(
     pool.on_forgotten.append(observer.forget_engines)
     prober = Prober(measures, pool, inventory, clock)
     operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
+    agents.enrolment.frozen = operations.frozen
     reaper = Reaper(store, pool, clock)
     operations.on_applied.append(reaper.reap_after)
     operations.on_end.append(lambda operation, _, state: metrics.operation_ended(operation.to_dict(), state))

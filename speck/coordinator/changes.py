@@ -16,7 +16,12 @@ from speck.coordinator.acceptance import Acceptance
 from speck.coordinator.placing.cuts import CutChooser
 from speck.coordinator.placing.figures import assigned_figures
 from speck.coordinator.placing.placer import Placer
-from speck.coordinator.planning.admission import refuse_claimed, refuse_growth, refuse_unplaced
+from speck.coordinator.planning.admission import (
+    refuse_claimed,
+    refuse_growth,
+    refuse_removed_sites,
+    refuse_unplaced,
+)
 from speck.coordinator.planning.builds import Builds
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.planner import Planner, joined_notes, refuse_stale
@@ -232,9 +237,10 @@ class Changes:
             warnings += [f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves]
         coded = [each.job for each in plan.actions if not isinstance(each, Stop)]
         with self.artifacts.copied(coded), self.operations.admission(planned.composition, request.kind):
-            if not planned.deletes:  # again: another composition may have been accepted since
+            if not planned.deletes:  # again: another composition may have been accepted since, a site removed
                 desired = Composition(planned.composition, planned.desired)
                 refuse_claimed(self.store, self.settings.quotas, desired)
+                refuse_removed_sites(plan, self.planner.inventory)
             self.artifacts.keep(coded)
             self.backoff.forget(each.job.job_name for each in plan.actions)
             record = partial(self.acceptance.write, adopted=self._adopted(planned, handles))

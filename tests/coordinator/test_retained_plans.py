@@ -14,7 +14,9 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, build
 from speck.coordinator.retained_plans import LIFETIME, PLANS, RetainedPlan
 from speck.core.change import Apply, Request
+from speck.core.inventory import Inventory
 from speck.core.job import Composition
+from speck.core.live_inventory import live
 from speck.core.settings import Settings
 from speck.errors import (
     Conflict,
@@ -29,6 +31,7 @@ from speck.errors import (
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
+from testbed.benches.examples import one_site
 from testbed.benches.jobs_by_hand import chain, composition, write_code
 from testbed.benches.placement import Profiler, engine_at, inventory, kinds, road_traffic
 from testbed.benches.sessions import named
@@ -245,3 +248,50 @@ def test_a_request_that_is_not_the_planned_one_is_refused(bench: Bench) -> None:
     fields = ["base_revision", "leave_behind", "give_up", "place", "all_code"]
     assert [each.field for each in raised.value.faults] == fields
     assert bench.accept(retained, Request(base_revision=1), place="new", all_code=False).state == "succeeded"
+
+
+def test_no_job_comes_to_a_site_that_was_removed_meanwhile(tmp_path: Path) -> None:
+    """Neither by a plan that was shown, nor by an earlier revision: its addresses may be those of others."""
+    world = World()
+    sites = {name: one_site(name, f"sc://{name}:15002", BROKER) for name in ("edge", "cloud")}
+    at_edge = replace(A, site="edge", spe_address="sc://edge:15002")
+    at_cloud = replace(A, site="cloud", spe_address="sc://cloud:15002")
+    with Store(tmp_path / "store") as store:
+        settings = Settings(roots=(write_code(tmp_path),), period=0)
+        known = live(Inventory(sites))
+        services = build(store, double_kinds(world), known, settings)
+        coordinator = services.coordinator
+        coordinator.start()
+        for place in (at_edge, at_cloud):
+            assert user.apply(coordinator, composition(place))[0].wait(30)
+        retained = services.retained_plans.show(Apply(composition(at_edge, B)), Request())
+        known.replace(Inventory({"cloud": sites["cloud"]}))
+        gone = "job 'a': site 'edge', which had engine sc://edge:15002, is not in the inventory any more"
+        with pytest.raises(InvalidInput, match=gone):
+            services.retained_plans.accept(retained.id, Request())
+        with pytest.raises(InvalidInput, match=gone):
+            user.rollback(coordinator, "traffic", 1)
+        assert (world.where(), coordinator.deployments.head("traffic").revision) == (
+            {"a": "sc://cloud:15002"},
+            2,
+        )
+        assert user.apply(coordinator, composition(at_cloud, B))[0].wait(30)
+        coordinator.close()
+
+
+def test_a_job_stays_at_a_site_that_was_removed_meanwhile(tmp_path: Path) -> None:
+    """Of the server's own inventory a site may go while jobs are there: what is there can be changed."""
+    world, place = World(), "sc://edge:15002"
+    at_edge = replace(A, site="edge", spe_address=place)
+    with Store(tmp_path / "store") as store:
+        settings = Settings(roots=(write_code(tmp_path),), period=0)
+        known = live(Inventory({"edge": one_site("edge", place, BROKER)}))
+        coordinator = build(store, double_kinds(world), known, settings).coordinator
+        coordinator.start()
+        assert user.apply(coordinator, composition(at_edge))[0].wait(30)
+        known.replace(Inventory())
+        world.restart(place)
+        operation, _ = user.apply(coordinator, composition(replace(at_edge, trigger="1 second"), C))
+        assert operation.wait(30)
+        assert operation.state == "succeeded", operation.to_dict()
+        coordinator.close()

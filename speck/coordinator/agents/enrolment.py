@@ -10,6 +10,7 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -90,7 +91,8 @@ class Enrolment:
 
     ``fingerprint`` returns the SHA-256 of the server's certificate, empty without TLS.  ``taken`` returns the
     addresses of jobs, which a site may not claim by joining; ``jobs_at`` the names of those that use given
-    addresses.  The listeners of ``on_changed`` get the addresses of a site that joined or was removed.
+    addresses.  Nothing is accepted in a block of ``frozen``.  The listeners of ``on_changed`` get the
+    addresses of a site that joined or was removed.
     """
 
     store: Store
@@ -101,6 +103,7 @@ class Enrolment:
     fingerprint: Callable[[], bytes] = bytes
     taken: Callable[[], Set[str]] = frozenset
     jobs_at: Callable[[Collection[str]], Sequence[str]] = lambda _: ()
+    frozen: Callable[[], AbstractContextManager[None]] = nullcontext
     on_changed: list[Callable[[Collection[str]], object]] = field(default_factory=list)
     _own: Inventory = field(default_factory=Inventory, init=False)  # without the sites that joined
     _records: dict[str, AgentRecord] = field(default_factory=dict, init=False)
@@ -223,7 +226,7 @@ class Enrolment:
         Raises :class:`~speck.errors.NotFound` for an unknown site, :class:`~speck.errors.InvalidInput` for
         one of the server's own inventory, and :class:`~speck.errors.Conflict` while jobs use it.
         """
-        with self._lock:
+        with self.frozen(), self._lock:  # no job comes to the site meanwhile
             addresses = self._unused(site)
             known = self.record(site)
             record = AgentRecord(site=site, sha256=known.sha256, revoked=known.revoked)

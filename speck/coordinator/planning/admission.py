@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from speck.core.graph import Endpoint, Graph
+from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, is_query_part, query_name
-from speck.core.plan import Keep, Plan
+from speck.core.plan import Action, Keep, Move, Plan, Start
 from speck.core.quotas import refuse_composition, refuse_jobs
 from speck.core.settings import Quotas
 from speck.core.split import Role, part_of
@@ -33,6 +34,38 @@ def refuse_unplaced(composition: Composition) -> None:
     ]
     if faults:
         raise InvalidInput(faults, f"composition {composition.name!r}")
+
+
+def refuse_removed_sites(plan: Plan, inventory: Inventory) -> None:
+    """Raise :class:`InvalidInput` for each job that a plan brings to a site that the inventory has no more.
+
+    The site may have been removed since the composition was read: it is an earlier revision, or a plan that
+    was shown.  Nobody knows the way to its addresses any more, which may be those of other places here.
+    """
+    known = ", ".join(sorted(inventory.sites)) or "none"
+    jobs = [each.job for each in plan.actions if _arrives(each, plan)]
+    faults = [
+        Fault(
+            f"site {job.site!r}, which had engine {job.spe_address}, is not in the inventory any more "
+            f"(expected another site; known: {known})",
+            job=job.job_name,
+            field="site",
+            value=job.site,
+        )
+        for job in jobs
+        if job.site is not None
+        and job.site not in inventory.sites
+        and inventory.site_of_engine(job.spe_address) is None
+    ]
+    if faults:
+        raise InvalidInput(faults, f"composition {plan.composition!r}")
+
+
+def _arrives(action: Action, plan: Plan) -> bool:
+    """True for an action by which a job gets to another engine than it is at, or to its first one."""
+    new = action.job.job_name not in plan.basis.stored
+    moved = any(each.field == "spe_address" for each in action.changes)
+    return isinstance(action, Start | Move) and (new or moved)
 
 
 def refuse_part(job: Job | None) -> None:

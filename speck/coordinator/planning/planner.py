@@ -14,7 +14,12 @@ from speck.apply.qos0 import qos0_notes
 from speck.apply.stamps import stamp_notes
 from speck.binder.pool import BinderPool
 from speck.coordinator.placing.placer import place_notes
-from speck.coordinator.planning.admission import desired_elsewhere, refuse_claimed, refuse_unplaced
+from speck.coordinator.planning.admission import (
+    desired_elsewhere,
+    refuse_claimed,
+    refuse_removed_sites,
+    refuse_unplaced,
+)
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.cycles import cycle_notes, refused_cycles
 from speck.coordinator.planning.message_sizes import size_notes, written
@@ -88,6 +93,7 @@ class Planner:
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
         plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
+        refuse_removed_sites(plan, self.inventory)
         if faults := refused_recuts(composition.jobs, stored, plan.basis.observed):
             raise InvalidInput(faults, f"composition {composition.name!r}")
         refuse_loss(composition.name, plan.leaves, give_up)
