@@ -101,6 +101,7 @@ class Transport:
         made again: repeated, it would have another effect or answer.
         """
         sent = {key: value for key, value in query.items() if value is not None and value != ""}
+        _refuse_undecoded(sent)
         wait = self.read_timeout + float(query.get("wait") or 0)
         timeout = (min(CONNECT, wait), wait)
         with self.translated(wait):
@@ -200,6 +201,18 @@ class Transport:
             raise ServerError(f"{self.url} is not a SpecK server (its answer has another format)")
         detail = body.get("detail", answer.reason)
         raise RequestRefused(answer.status_code, str(detail), list(body.get("faults", ())))
+
+
+def _refuse_undecoded(query: Mapping[str, Any]) -> None:
+    """Raise :class:`~speck.errors.ServerError` for a text of the command line in another encoding."""
+    for key, value in query.items():
+        for each in value if isinstance(value, list | tuple) else [value]:
+            try:
+                str(each).encode()
+            except UnicodeEncodeError:
+                shown = str(each).encode("utf-8", "backslashreplace").decode()
+                message = f"{key} '{shown}' is not UTF-8 text (expected a terminal in UTF-8)"
+                raise ServerError(message) from None
 
 
 def _foreign(answer: requests.Response) -> str:

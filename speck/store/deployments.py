@@ -124,8 +124,10 @@ class Deployments:
             remedy = f"its history is kept: see speck history {name}; speck rollback {name} restores it"
             raise NotFound(f"composition {name!r} is deleted ({remedy})")
         if head is None:
+            job = self.store.job(name)
             near = nearest(name, (each.name for each in self.store.heads()))
-            raise NotFound(f"there is no composition {name!r}{near}")
+            hint = near if job is None else f" (it is a job of composition {job.composition!r})"
+            raise NotFound(f"there is no composition {name!r}{hint}")
         return head
 
     def last_revision(self, name: str) -> int:
@@ -141,7 +143,8 @@ class Deployments:
         record = self.store.job(name)
         if record is None:
             near = nearest(name, (each.name for each in self.store.jobs()))
-            raise NotFound(f"there is no job {name!r}{near}")
+            hint = near if self.store.head(name) is None else " (it is a composition)"
+            raise NotFound(f"there is no job {name!r}{hint}")
         return record
 
     def changeable_head(self, name: str) -> Head:

@@ -150,6 +150,20 @@ def test_a_mistyped_name_is_reported_with_the_closest_one(speck: Speck, tmp_path
         "error: there is no composition 'street' (did you mean 'streets'?)\n"
     )
     assert speck("show", "quite-another").err == "error: there is no job 'quite-another'\n"
+    assert speck("delete", "clean-a1").err == (
+        "error: there is no composition 'clean-a1' (it is a job of composition 'streets')\n"
+    )
+    assert speck("show", "streets").err == "error: there is no job 'streets' (it is a composition)\n"
+
+
+def test_a_reason_in_another_encoding_is_named(speck: Speck, tmp_path: Path) -> None:
+    """As of a terminal in Latin-1, whose bytes Python passes on as they are."""
+    path = tmp_path / "streets.yaml"
+    path.write_text(yaml_of("clean-a1 t0 t1"))
+    said = speck("apply", str(path), "-m", "caf\udce9")
+    assert said.code == 1
+    assert said.err.endswith("error: message 'caf\\udce9' is not UTF-8 text (expected a terminal in UTF-8)\n")
+    assert speck("compositions", "--json").out == "[]\n"
 
 
 def test_speck_alone_lists_the_commands(
