@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from speck.core.durable_files import put_in_place
 from speck.errors import Conflict, Fault, InvalidInput, StoreFull
 from speck.store.artifacts import hash_of, write_error
 from speck.store.jobfile import LARGEST, BadFile
@@ -41,6 +42,7 @@ class Uploads:
     clock: Callable[[], float]
     most_bytes: int
     _proven: dict[Path, os.stat_result] = field(default_factory=dict, repr=False)
+    _sound: set[str] = field(default_factory=set, repr=False)  # the hashes of contents that were sent whole
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def received(self, sha256: str) -> tuple[int, bool]:
@@ -65,6 +67,7 @@ class Uploads:
         if size is not None and size > LARGEST:
             raise _refused(f"has {size:,} bytes (at most {LARGEST:,} are accepted)", sha256)
         with self._lock:
+            self._drop_cut(sha256)
             there, complete = self.received(sha256)
             if complete:
                 return there
@@ -92,7 +95,8 @@ class Uploads:
             if hash_of(partial) != sha256:
                 self._forget(sha256)
                 raise _refused("is not the hash of the content that was sent (send it again)", sha256)
-            partial.rename(folder / _COMPLETE)
+            put_in_place(partial, folder / _COMPLETE)
+            self._sound.add(sha256)
         os.utime(folder, (self.clock(), self.clock()))
         return there
 
@@ -108,6 +112,7 @@ class Uploads:
         if not name or name.startswith("."):
             raise BadFile("is hidden (expected no name in the path to begin with a dot)")
         with self._lock:
+            self._drop_cut(sha256)
             whole = self._whole(sha256)
             if whole is None:
                 raise BadFile(f"has content {sha256[:12]}, which this server does not have (send it again)")
@@ -130,12 +135,29 @@ class Uploads:
     def _whole(self, sha256: str) -> Path | None:
         """A file with this content, of those that were sent or accepted."""
         sent = self.directory / sha256 / _COMPLETE
-        if sent.is_file():
+        if sent.is_file() and self._is_sound(sent, sha256):
             return sent
         folders = (self.directory / sha256, self.accepted / sha256)
         files = (each for folder in folders for each in sorted(_entries(folder)))
         found = (each for each in files if not each.name.startswith(".") and each.is_file())
         return next((each for each in found if self._has_hash(each, sha256)), None)
+
+    def _is_sound(self, sent: Path, sha256: str) -> bool:
+        """True if a content is as it was sent; each is read once, since a loss of power may have cut it."""
+        if sha256 in self._sound:
+            return True
+        if hash_of(sent) != sha256:
+            return False
+        if len(self._sound) >= _MOST_PROVEN:
+            self._sound.clear()
+        self._sound.add(sha256)
+        return True
+
+    def _drop_cut(self, sha256: str) -> None:
+        """Delete a content that is not as it was sent, so that it is sent again."""
+        sent = self.directory / sha256 / _COMPLETE
+        if sent.is_file() and not self._is_sound(sent, sha256):
+            self._forget(sha256)
 
     def _has_hash(self, path: Path, sha256: str) -> bool:
         """True if a file has this hash; it is computed again only when the file was changed."""

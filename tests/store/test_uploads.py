@@ -69,6 +69,22 @@ def test_parts_are_put_together_and_a_break_goes_on_where_it_was(uploads: Upload
     assert uploads.find(one, "air.py").read_bytes() == ONE
 
 
+def test_a_content_that_a_loss_of_power_has_cut_is_sent_again(tmp_path: Path, clock: Clock) -> None:
+    """Its name was on the disk, and its content was not: no retry of the apply would ever repair that."""
+    places = tmp_path / "uploads", tmp_path / "artifacts"
+    before = Uploads(*places, clock, 1 << 20)
+    one = send(before, ONE)
+    before.find(one, "air.py")
+    (tmp_path / "uploads" / one / ".complete").write_bytes(b"")
+    after = Uploads(*places, clock, 1 << 20)
+    assert after.received(one) == (0, False)
+    with pytest.raises(BadFile, match="does not have"):
+        after.find(one, "air.py")
+    assert send(after, ONE) == one
+    assert after.received(one) == (len(ONE), True)
+    assert after.find(one, "air.py").read_bytes() == ONE
+
+
 @pytest.mark.parametrize(
     ("name", "content", "size", "message"),
     [
