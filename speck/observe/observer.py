@@ -17,6 +17,7 @@ from speck.binder.asking import CLOSING
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.binder.start_limit import StartLimit, limit_of_looks
+from speck.core.clocks import Clock, steady_beside
 from speck.core.runtime import Found, JobState, JobStatus
 from speck.errors import SpeckError
 from speck.store.deployments import Deployment, EngineKey, by_engine
@@ -54,8 +55,9 @@ class Observer:
     clock: Callable[[], float]
     patience: float = PATIENCE
     looks: StartLimit = field(default_factory=limit_of_looks)
+    steady: Clock = field(init=False)
     _seen: dict[str, JobStatus] = field(default_factory=dict, init=False)
-    # When each was known, by the own clock: that of a site may be wrong.
+    # When each was known, by the steady clock: that of a site may be wrong.
     _known_at: dict[str, float] = field(default_factory=dict, init=False)
     _asked: dict[EngineKey, _Asked] = field(default_factory=dict, init=False)
     _silent: Mapping[str, str] = field(default_factory=dict, init=False)
@@ -63,6 +65,7 @@ class Observer:
     _late: set[EngineKey] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
+        self.steady = steady_beside(self.clock)
         self._now = PatientCalls("observe-now", 0.0, self.looks.submit)
 
     def seen(self) -> dict[str, JobStatus]:
@@ -118,7 +121,7 @@ class Observer:
         waiting = {job.job_name for key in self._asked for job, _ in grouped.get(key, ())}
         kept = {name for name in waiting if self._is_recent(name)}
         self._seen.update((name, status) for name, status in statuses.items() if name not in kept)
-        self._known_at |= dict.fromkeys(statuses.keys() - waiting, self.clock())
+        self._known_at |= dict.fromkeys(statuses.keys() - waiting, self.steady())
         self._silent = {address: why for each in answers.values() for address, why in each.silent.items()}
         listed = {address: jobs for each in answers.values() for address, jobs in each.found.items()}
         return Observation(statuses, listed, self._silent)
@@ -128,7 +131,8 @@ class Observer:
         last = self._seen.get(name)
         if last is None or last.state is JobState.UNKNOWN:
             return False
-        return self.clock() - self._known_at.get(name, 0.0) < SHOWN
+        known_at = self._known_at.get(name)
+        return known_at is not None and self.steady() - known_at < SHOWN
 
     def _ask_all(self, grouped: Mapping[EngineKey, Sequence[Deployment]]) -> dict[EngineKey, Observation]:
         """The answers of engines that are asked side by side, or their silence."""

@@ -18,6 +18,7 @@ from functools import partial
 from speck.binder.asking import CLOSING
 from speck.binder.pool import BinderPool
 from speck.binder.start_limit import StartLimit, limit_of_looks
+from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase, EventKind
@@ -34,7 +35,10 @@ SLOW_START = 3  # times as long for a job that is starting: a driver of Spark st
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """The last attempt at a job, seen to run ``since`` (s); ``reported`` by an event if it is not read."""
+    """The last attempt at a job; ``reported`` by an event if it is not read.
+
+    It was seen to run ``since`` (s, of the steady clock).
+    """
 
     composition: str
     job: Job
@@ -59,11 +63,15 @@ class ReaderWatch:
     write: Callable[[list[Event]], None]
     connected: Callable[[str], bool] = lambda _: False
     grace: float = GRACE
+    steady: Clock = field(init=False)
     _looks: StartLimit = field(default_factory=limit_of_looks, init=False)
     _known: dict[str, _Attempt] = field(default_factory=dict, init=False)
     _asked: dict[str, Future[None]] = field(default_factory=dict, init=False)  # by broker
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _closed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.steady = steady_beside(self.clock)
 
     def note(self, snapshots: Sequence[Snapshot], statuses: Mapping[str, JobStatus]) -> None:
         """Note the jobs that run, and begin to look for the readers that were not seen; does not wait."""
@@ -73,7 +81,7 @@ class ReaderWatch:
             for name, attempts in snapshot.attempts.items()
             if _runs(attempts, statuses.get(name))
         }
-        now = self.clock()
+        now = self.steady()
         with self._lock:
             # A job that is started again and again without reading is known as such meanwhile.
             there = {name for snapshot in snapshots for name in snapshot.records}
@@ -147,7 +155,7 @@ class ReaderWatch:
             _log.warning("the readers at %s could not be recorded: %s", address, error)
 
     def _take(self, attempts: Iterable[_Attempt], found: Mapping[str, int]) -> None:
-        now, events = self.clock(), list[Event]()
+        now, events = self.steady(), list[Event]()
         with self._lock:
             for each in attempts:
                 attempt, name = each.record.attempt, each.job.job_name
@@ -157,11 +165,11 @@ class ReaderWatch:
                     self._known[name] = replace(known, is_read=True, reported=False)
                     if known.reported:
                         message = f"job {name!r} reads its source {known.job.source_topic!r}"
-                        events.append(self._event(known, EventKind.READING, message, now))
+                        events.append(self._event(known, EventKind.READING, message))
                 elif not known.reported and self._is_late(known, now) and not self.connected(name):
                     self._known[name] = late = replace(known, reported=True)
                     message = f"job {name!r} {self._text(late)}"
-                    events.append(self._event(known, EventKind.UNREAD, message, now))
+                    events.append(self._event(known, EventKind.UNREAD, message))
         if events:
             self.write(events)
 
@@ -173,15 +181,15 @@ class ReaderWatch:
         address, of_jobs = job.source_broker, self.inventory.job_broker_address(job.source_broker)
         by = "" if of_jobs == address else f" (for jobs: {of_jobs})"
         return (
-            f"does not read its source: for {self.clock() - late.since:.0f} s, no reader has taken session "
+            f"does not read its source: for {self.steady() - late.since:.0f} s, no reader has taken session "
             f"{late.record.attempt.session!r} at broker {address}{by} (either its engine does not reach the "
             "broker: speck sites check --from-engines, speck logs; or its program uses its own client, and "
             "messages fill the session)"
         )
 
-    @staticmethod
-    def _event(known: _Attempt, kind: EventKind, message: str, now: float) -> Event:
-        return Event(now, kind, message, known.composition, known.job.job_name, automatic=True)
+    def _event(self, known: _Attempt, kind: EventKind, message: str) -> Event:
+        name = known.job.job_name
+        return Event(self.clock(), kind, message, known.composition, name, automatic=True)
 
 
 def _runs(attempts: Sequence[AttemptRecord], status: JobStatus | None) -> bool:

@@ -9,9 +9,11 @@ import pytest
 
 from speck.core.adaptation import AdaptationState, Ban, StepRecord
 from speck.core.change import Apply, Request
+from speck.core.lifecycle import EventKind
 from speck.core.settings import HistoryBounds
 from speck.errors import Expired
 from speck.observe.losses import EVENT_PERIOD, RECENT, LossRecorder
+from speck.observe.readers import GRACE
 from speck.placement.adaptation import limits
 from speck.placement.adaptation.verdict import LONGEST_DELAY
 from speck.store import Event
@@ -19,6 +21,7 @@ from speck.store.retention import deletion_order
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job
 from testbed.benches.reconciler import WAITS, Bench, Clock
+from testbed.benches.sessions import named
 from testbed.doubles.world import World
 
 pytestmark = pytest.mark.usefixtures("known_owner")
@@ -142,6 +145,29 @@ def test_a_plan_expires_whatever_the_clock_shows(bench: Bench) -> None:
     clock.now += 3600
     with pytest.raises(Expired):
         plans.accept(second.id, Request())
+
+
+@JUMPS
+def test_a_job_that_does_not_read_is_reported_as_soon_as_without_the_jump(
+    bench: Bench, world: World, jump: float
+) -> None:
+    """Neither later, while messages fill its session, nor at once, while it is only starting to read."""
+    watch = bench.queries.readers
+    watch.steady = clock = Clock(7.0)
+    world.broker(A.source_broker).unread.add(named("a"))
+
+    def reported(seconds: float) -> list[str]:
+        clock.now += seconds
+        bench.round(1, seconds)
+        watch.await_answers()
+        return [each["kind"] for each in bench.queries.events(1000) if each["kind"] == EventKind.UNREAD]
+
+    bench.apply(A)
+    assert reported(1) == []
+    bench.clock.now += jump
+    assert reported(GRACE - 1) == []
+    assert reported(1) == ["not reading"]
+    assert f"for {GRACE:.0f} s, no reader" in str(bench.job("a")["message"])
 
 
 # --- the memory of the adaptation

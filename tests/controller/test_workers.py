@@ -106,6 +106,16 @@ def test_messages_that_are_no_longer_counted_ask_for_no_more_workers() -> None:
     assert decided(found, [load]) == 2
 
 
+def test_a_clock_that_is_set_back_keeps_no_prediction() -> None:
+    found, (load,) = group(slots=1), jobs(1)
+    for at, waiting in ((3600.0, 0), (3606.0, 500)):
+        found.learn([replace(load, waiting=waiting, counted=at)])
+    assert decided(found, [load]) == 4
+    for at in (6.0, 12.0):  # by the clock that was set back by an hour
+        found.learn([replace(load, waiting=0, counted=at)])
+        assert decided(found, [load]) == 2
+
+
 def test_workers_keep_their_index_when_others_go() -> None:
     found = group()
     found.observe([worker(10), worker(9), worker(2)], 0)

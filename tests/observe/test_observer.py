@@ -78,7 +78,7 @@ def test_the_last_status_is_shown_while_an_engine_takes_its_time() -> None:
     """The page said that no job of a busy machine was known, while all of them ran."""
     world, now = World(), [time.time()]
     observer = observer_of(world, 5, patience=0.05)
-    observer.clock = lambda: now[0]
+    observer.steady = lambda: now[0]
     jobs = deployed(observer.pool)
     eventually(lambda: round_of(observer, jobs), lambda found: set(found.values()) == {JobState.RUNNING})
     world.down(ENGINES[0])  # refuses each call, and so is known not to answer
@@ -104,5 +104,24 @@ def test_no_status_is_shown_of_a_job_that_changes() -> None:
     hold = world.hold("statuses")
     round_of(observer, jobs)
     assert shown(observer)["at-1"] is JobState.UNKNOWN
+    hold.release()
+    observer.pool.close()
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0])
+def test_the_last_status_is_shown_for_as_long_whatever_the_clock_shows(jump: float) -> None:
+    """An engine that hangs is not shown as it was for an hour, since the clock was set back by one."""
+    world, unix, now = World(), [time.time()], [7.0]
+    observer = observer_of(world, 5, patience=0.05)
+    observer.clock, observer.steady = lambda: unix[0], lambda: now[0]
+    jobs = deployed(observer.pool)
+    eventually(lambda: round_of(observer, jobs), lambda found: set(found.values()) == {JobState.RUNNING})
+    hold = world.hold("statuses")
+    unix[0] += jump
+    round_of(observer, jobs)
+    assert set(shown(observer).values()) == {JobState.RUNNING}
+    now[0] += SHOWN + 1
+    round_of(observer, jobs)
+    assert set(shown(observer).values()) == {JobState.UNKNOWN}
     hold.release()
     observer.pool.close()

@@ -45,6 +45,10 @@ CASES = {
         [counted(0, 0, 5000), counted(5, 500, 4000), counted(10, 1000, 4005)],
         100.0,
     ),
+    "the clock was set back": (
+        [counted(3600, 0, 0), counted(3605, 1000, 5), counted(5, 1010, 10), counted(10, 1020, 15)],
+        2.0,
+    ),
     "what is long ago does not count": (
         [counted(0, 0, 0), counted(10, 10, 10), counted(20, 1010, 20)],
         100.0,

@@ -127,7 +127,7 @@ class WorkerGroup(Hooked):
 
     def _predict(self, name: str, at: float, waiting: int) -> None:
         rules, (before_at, before) = self.scale.predictor, self._counts.get(name, (at, waiting))
-        if name in self._counts and at - before_at < rules.pause:
+        if name in self._counts and 0 <= at - before_at < rules.pause:  # below: the clock was set back
             return
         growth = (waiting - before) / (at - before_at) if at > before_at else 0.0
         self._counts[name] = at, waiting
