@@ -53,6 +53,7 @@ class Orphans:
     clock: Callable[[], float]
     _unknown: Counter[str] = field(default_factory=Counter, init=False)
     _limit: EventLimit = field(default_factory=lambda: EventLimit(MOST_UNKNOWN), init=False)
+    _reported: set[str] = field(default_factory=set, init=False)  # attempts with an event
     # By composition; replaced and never changed, since threads of the server read it.
     _found: Mapping[str, Sequence[FoundOrphan]] = field(default_factory=dict, init=False)
 
@@ -124,7 +125,8 @@ class Orphans:
         lasting = [copy for key, copy in unknown.items() if self._unknown[key] >= _ROUNDS]
         found = tuple(map(_in_no_composition, lasting))
         self._found = {**self._found, "": found}
-        new = [each for each in found if self._unknown[each.orphan.copy.found.attempt or ""] == _ROUNDS]
+        self._reported &= unknown.keys()
+        new = [each for each in found if (each.orphan.copy.found.attempt or "") not in self._reported]
         self._report_new(new, self.clock())
 
     def _report_new(self, found: Sequence[FoundOrphan], now: float) -> None:
@@ -142,6 +144,7 @@ class Orphans:
             if has_room:
                 self._report(self._event(EventKind.ORPHAN, each.job, f"job {each.job!r} {each.message}"))
             self._limit.note(address, now, int(has_room), int(not has_room))
+            self._reported.add(each.orphan.copy.found.attempt or "")
 
     def _is_unknown(self, job: str) -> bool:
         abandoned = (each.attempt.job_name for each in self.store.abandoned_attempts())

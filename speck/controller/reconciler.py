@@ -297,8 +297,10 @@ class Reconciler:
         self, snapshot: Snapshot, statuses: Mapping[str, JobStatus], drifted: Mapping[str, Drifted]
     ) -> None:
         events: list[Event] = []
-        for name in snapshot.records.keys() | snapshot.desired.keys():
-            before, now = self._notes.get(name), drifted.get(name)
+        names = snapshot.records.keys() | snapshot.desired.keys()
+        former = {name: self._notes[name] for name in names if name in self._notes}
+        for name in names:
+            before, now = former.get(name), drifted.get(name)
             if now is not None:
                 events += self._drift_events(snapshot, name, before, now)
             elif before is not None and self._is_well(snapshot, name, statuses.get(name)):
@@ -308,10 +310,17 @@ class Reconciler:
                         snapshot, EventKind.HEALED, name, f"job {name!r} is back in its desired state"
                     )
                 )
-        if events:
+        if not events:
+            return
+        try:
             with self.deployments.store.transaction() as transaction:
                 for event in events:
                     transaction.add_event(event)
+        except StoreError:  # the next round reports it
+            for name in names:
+                self._notes.pop(name, None)
+            self._notes |= former
+            raise
 
     def _drift_events(
         self, snapshot: Snapshot, name: str, before: DriftNote | None, now: Drifted

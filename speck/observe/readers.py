@@ -155,7 +155,7 @@ class ReaderWatch:
             _log.warning("the readers at %s could not be recorded: %s", address, error)
 
     def _take(self, attempts: Iterable[_Attempt], found: Mapping[str, int]) -> None:
-        now, events = self.steady(), list[Event]()
+        now, events, former = self.steady(), list[Event](), dict[str, _Attempt]()
         with self._lock:
             for each in attempts:
                 attempt, name = each.record.attempt, each.job.job_name
@@ -164,14 +164,22 @@ class ReaderWatch:
                 if found.get(attempt.session, -1) >= attempt.number:
                     self._known[name] = replace(known, is_read=True, reported=False)
                     if known.reported:
+                        former[name] = known
                         message = f"job {name!r} reads its source {known.job.source_topic!r}"
                         events.append(self._event(known, EventKind.READING, message))
                 elif not known.reported and self._is_late(known, now) and not self.connected(name):
                     self._known[name] = late = replace(known, reported=True)
+                    former[name] = known
                     message = f"job {name!r} {self._text(late)}"
                     events.append(self._event(known, EventKind.UNREAD, message))
-        if events:
+        if not events:
+            return
+        try:
             self.write(events)
+        except SpeckError:  # the next look reports it
+            with self._lock:
+                self._known |= {name: each for name, each in former.items() if name in self._known}
+            raise
 
     def _is_late(self, known: _Attempt, now: float) -> bool:
         return now - known.since >= self.grace * (SLOW_START if known.starting else 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt
 from speck.core.settings import HistoryBounds, Settings
+from speck.errors import StoreFull
 from speck.store import Store
+from speck.store.transaction import Change
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, write_code
@@ -113,6 +117,20 @@ class Bench:
             self.clock.now += seconds
             self.coordinator.reconciler.round()
             self.finish()
+
+    @contextmanager
+    def full_disk(self) -> Iterator[None]:
+        """The store takes no change in the block."""
+
+        def refused(changes: Sequence[Change]) -> None:
+            raise StoreFull("the disk is full")
+
+        database = self.store.database
+        write, database.write = database.write, refused  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            database.write = write  # type: ignore[method-assign]
 
     def finish(self) -> None:
         for name in [each["name"] for each in self.queries.compositions()]:

@@ -10,7 +10,7 @@ import pytest
 
 from speck.core.job import Job, form_fingerprint
 from speck.core.runtime import Attempt
-from speck.errors import OutcomeUnknown
+from speck.errors import OutcomeUnknown, StoreFull
 from speck.store.maintenance.backup import restore
 from speck.store.maintenance.integrity import LEAP
 from testbed.benches import user
@@ -316,3 +316,13 @@ def test_one_of_a_composition_that_is_deleted_is_not_listed_any_more(bench: Benc
     assert user.delete_composition(bench.coordinator, name).wait(30)
     bench.round()
     assert listed(bench) == []
+
+
+def test_one_of_no_composition_is_reported_once_the_store_takes_it(bench: Bench, world: World) -> None:
+    bench.apply(A)
+    intrude(bench, B)
+    bench.round()
+    with bench.full_disk(), pytest.raises(StoreFull):
+        bench.round()
+    bench.round(2)
+    assert [each["kind"] for each in bench.queries.events()].count("stray") == 1

@@ -15,7 +15,15 @@ from speck.controller.reconciler import NEVER
 from speck.coordinator import build
 from speck.core.runtime import Drift, JobState
 from speck.core.settings import Settings
-from speck.errors import Busy, NoCapacity, OutcomeUnknown, Rejected, SpeckError, Unreachable
+from speck.errors import (
+    Busy,
+    NoCapacity,
+    OutcomeUnknown,
+    Rejected,
+    SpeckError,
+    StoreFull,
+    Unreachable,
+)
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
@@ -54,6 +62,18 @@ def test_what_ended_is_named_and_started_again_from_its_state(
     assert event["message"] == f"job 'a': {drift.value}: no such street"
     assert bench.job("a")["drift"] is None
     assert bench.heals() == 1
+
+
+def test_a_drift_that_the_store_did_not_take_is_reported_by_the_next_round(
+    bench: Bench, world: World
+) -> None:
+    bench.apply(A)
+    world.crash("a")
+    with bench.full_disk(), pytest.raises(StoreFull):
+        bench.round()
+    assert bench.reported() == []
+    bench.round(2)
+    assert bench.reported() == [("drift", "a"), ("healed", "a")]
 
 
 def test_a_reader_waits_for_a_silent_writer_that_may_be_put_back_yet(bench: Bench, world: World) -> None:

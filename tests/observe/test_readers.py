@@ -61,6 +61,16 @@ def test_a_job_that_does_not_read_is_told_once_within_a_minute(bench: Bench, unr
     assert finding["where"] == "a"
 
 
+def test_an_event_that_the_store_did_not_take_is_written_later(bench: Bench, unread: set[str]) -> None:
+    bench.apply(A)
+    go_round(bench)
+    with bench.full_disk():
+        go_round(bench, 3)
+    assert reported(bench) == []
+    go_round(bench, 2)
+    assert reported(bench) == [("not reading", "a")]
+
+
 def test_a_reader_that_comes_is_told_too(bench: Bench, unread: set[str]) -> None:
     bench.apply(A)
     go_round(bench, 3)
