@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Self
 
+from binders.spark.connect.launcher import SHARED
 from binders.spark.local.commands import CONNECTORS, connect_server_command, connect_server_environment
 from testbed.servers.base import RealServer, accepts, free_port
 
@@ -41,6 +44,11 @@ class SparkServer(RealServer):
         """The server's address as a composition has it."""
         return f"sc://127.0.0.1:{self.port}"
 
+    def start(self) -> Self:
+        """See :meth:`RealServer.start`; from then on this process keeps the fork server of its engines."""
+        _keep_fork_server()
+        return super().start()
+
     def commands(self) -> list[list[str]]:
         jars = [self._own_copy(each) for each in CONNECTORS if each.exists()] if self.with_connector else []
         return [
@@ -62,3 +70,13 @@ class SparkServer(RealServer):
         if not copy.exists():
             shutil.copyfile(jar, copy)
         return copy
+
+
+@cache
+def _keep_fork_server() -> None:
+    """Use the fork server in which the code of jobs runs until this process ends, and start it now.
+
+    Engines end it with the last of them, so that most tests would import PySpark again: seconds of
+    processor time.
+    """
+    SHARED.acquire().warm_up()
