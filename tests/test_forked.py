@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from testbed.servers.forked import Forked, fork_server
+from testbed.servers.forked import Forked, fork_server, shell_command
 from testbed.servers.served_process import served
 from tests.fixtures.process import pytest_collection_finish
 
@@ -65,6 +66,20 @@ def test_the_signal_that_ended_it_is_its_exit_code(tmp_path: Path, number: signa
             server.process.wait(0.01)
         server.process.send_signal(number)
         assert server.process.wait(60) == -number
+
+
+def test_a_shell_has_its_commands_in_forked_processes(tmp_path: Path) -> None:
+    """Their streams, variables and directory are those of the shell, and so is the exit code."""
+    (tmp_path / "it.yaml").write_text("name: ${CITY}\njobs: []\n")
+    command, server = shell_command("speck.cli")
+    speck = shlex.join(command)
+    script = f"{speck} --version | cat; CITY=Aarhus {speck} validate it.yaml; {speck} validate it.yaml; echo $?"
+    done = subprocess.run(
+        ["bash", "-c", script], pass_fds=[server], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[0] == f"speck, version {version('speck')}"
+    assert done.stdout.splitlines()[-1] == "1"
+    assert done.stderr.count("variable 'CITY' has no value") == 1
 
 
 def test_a_process_keeps_no_pipe_of_another_open(tmp_path: Path) -> None:

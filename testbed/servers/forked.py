@@ -135,6 +135,16 @@ class Forked:
         return self.returncode
 
 
+def shell_command(module: str) -> tuple[list[str], int]:
+    """The beginning of a command line that runs a program in a forked process, and a descriptor for it.
+
+    For a shell whose commands need the program: whoever starts the shell passes the descriptor on.
+    """
+    client, server = Path(__file__).with_name("fork_client.py"), fork_server().fileno()
+    command = [sys.executable, "-I", "-S", str(client), str(server), module, *_IMPORTS.get(module, ()), "--"]
+    return command, server
+
+
 def _output(target: int | None, own: int) -> tuple[IO[str] | None, int]:
     """The reading end for the tests, if there is one, and the descriptor for the process."""
     if target != PIPE:

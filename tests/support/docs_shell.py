@@ -18,6 +18,7 @@ from pathlib import Path
 from speck import local
 from speck.local import processes
 from testbed import ROOT
+from testbed.servers.forked import shell_command
 from tests.support.docs_blocks import Block, Step, blocks, steps
 
 MARK = "docs-" + str(os.getpid())  # of all processes that the commands start
@@ -70,12 +71,15 @@ class Reader:
         programs = self.folder.parent / "bin"
         programs.mkdir()
         self.folder.mkdir()
-        _program(programs / "python", f'exec {shlex.quote(sys.executable)} "$@"')
+        python, (forked, fork_server) = shlex.quote(sys.executable), shell_command("speck.cli")
+        without = f"{fork_server}>&-"  # what runs in the background must not keep it
+        _program(programs / "python", f'exec {python} "$@" {without}')
         # The port that the pages speak of may be taken on this machine.
         _program(
             programs / "speck",
-            f'if [ "$1" = serve ]; then shift; set -- serve --port {self.port} "$@"; fi\n'
-            f'exec {shlex.quote(sys.executable)} -m speck.cli "$@"',
+            'if [ "$1" = serve ]; then shift\n'
+            f'exec {python} -m speck.cli serve --port {self.port} "$@" {without}; fi\n'
+            f'exec {shlex.join(forked)} "$@"',
         )
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECK_")}
         self.shell = subprocess.Popen(
@@ -85,6 +89,7 @@ class Reader:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=self.folder,
+            pass_fds=[fork_server],
             env=environment
             | {
                 "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
@@ -239,5 +244,6 @@ def _plans(command: str) -> bool:
 
 
 def _program(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    # Of sh, some know descriptors of one digit alone.
+    path.write_text(f"#!/usr/bin/env bash\n{text}\n", encoding="utf-8")
     path.chmod(0o755)

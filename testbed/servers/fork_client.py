@@ -1,0 +1,42 @@
+"""Runs a program in a process of :mod:`testbed.servers.fork_server`, as a command of a shell.
+
+``python -I -S fork_client.py FD MODULE [IMPORT ...] -- ARGUMENT ...``: FD is the socket of the fork
+server, which this process has inherited.  The program has the streams, the environment and the directory of
+this process, which ends with its exit code.  It is not imported, so that it starts in a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+
+
+def main() -> int:
+    """Run the program; returns its exit code, for a signal that of a shell."""
+    descriptor, module, *rest = sys.argv[1:]
+    end = rest.index("--")
+    report, reported = os.pipe()
+    request = {
+        "module": module,
+        "imports": rest[:end],
+        "arguments": rest[end + 1 :],
+        "directory": os.getcwd(),
+        "environment": dict(os.environ),
+    }
+    server = socket.socket(fileno=int(descriptor))
+    socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2, reported])
+    server.detach()
+    os.close(reported)
+    with os.fdopen(report) as answers:
+        process = int(answers.readline())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda received, _: os.kill(process, received))
+        code = int(answers.read())
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
