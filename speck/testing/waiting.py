@@ -38,11 +38,15 @@ def await_state(engine: EngineBinder, handle: Handle, *states: JobState) -> JobS
 
 
 def eventually(ask: Callable[[], T], desired: Callable[[T], bool], patience: float = PATIENCE) -> T:
-    """Ask until the answer is as desired: at first often, since doubles in memory answer at once."""
-    deadline = time.monotonic() + patience
+    """Ask until the answer is as desired: at first often, since doubles in memory answer at once.
+
+    Later the pauses grow to 3% of the time waited: each answer takes processor time of an engine that starts.
+    """
+    begun = time.monotonic()
     pause = 0.002
     while not desired(answer := ask()):
-        assert time.monotonic() < deadline, f"still {answer!r} after {patience} s"
+        waited = time.monotonic() - begun
+        assert waited < patience, f"still {answer!r} after {patience} s"
         time.sleep(pause)
-        pause = min(2 * pause, 0.05)
+        pause = min(2 * pause, max(0.05, min(0.03 * waited, 0.15)))
     return answer

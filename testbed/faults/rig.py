@@ -72,12 +72,16 @@ class Account:
 
 
 def await_that(ask: Callable[[], _T], accept: Callable[[_T], bool], patience: float = PATIENCE) -> _T:
-    """Ask until the answer is accepted; raises :class:`TimeoutError` with the last answer."""
-    deadline = time.monotonic() + patience
+    """Ask until the answer is accepted; raises :class:`TimeoutError` with the last answer.
+
+    The pauses grow to 3% of the time waited, as those of :func:`speck.testing.waiting.eventually`.
+    """
+    begun = time.monotonic()
     while not accept(answer := ask()):
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > patience:
             raise TimeoutError(f"still {answer!r} after {patience} s")
-        time.sleep(0.05)
+        time.sleep(max(0.05, min(0.03 * waited, 0.15)))
     return answer
 
 
