@@ -14,6 +14,7 @@ from speck.local import processes
 from testbed import ROOT
 from tests.support.tiers import (
     FEW_AND_LONG,
+    OTHERS,
     QUICK,
     pytest_collection_modifyitems,
     pytest_ignore_collect,
@@ -42,8 +43,9 @@ def test_a_fixture_marks_its_tests(request: pytest.FixtureRequest) -> None:
     assert request.node.get_closest_marker("engine") is not None
 
 
-def item(file: str, *marks: pytest.Mark) -> Any:
-    """A test of a file, as far as the tiers look at it."""
+def item(file: str, *marks: pytest.Mark, text: str = "# pytest.mark.engine\n") -> Any:
+    """A test of a file with this text in the current directory, as far as the tiers look at it."""
+    Path(file).write_text(text)
     named = {mark.name: mark for mark in marks}
     return SimpleNamespace(
         nodeid=f"{file}::test",
@@ -53,6 +55,13 @@ def item(file: str, *marks: pytest.Mark) -> Any:
     )
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory for the files of items."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("folder")
 def test_files_with_engines_come_first_and_the_longest_of_them_at_once() -> None:
     engine = pytest.mark.engine.mark
     files = {"a.py": [()] * 9, "b.py": [()], "c.py": [(engine,)], "d.py": [(), (engine,), (engine,)]}
@@ -61,6 +70,7 @@ def test_files_with_engines_come_first_and_the_longest_of_them_at_once() -> None
     assert [str(each.path) for each in items] == ["d.py"] * 3 + ["c.py"] + ["a.py"] * 9 + ["b.py"]
 
 
+@pytest.mark.usefixtures("folder")
 def test_files_of_few_long_tests_come_before_all() -> None:
     engine, slow = pytest.mark.engine.mark, pytest.mark.slow("it takes long").mark
     items = [item("d.py", engine), item("d.py", engine), item("test_openapi.py", slow), item("test_demo.py")]
@@ -69,10 +79,18 @@ def test_files_of_few_long_tests_come_before_all() -> None:
     assert all(list(ROOT.glob(f"tests/*/{name}")) for name in FEW_AND_LONG)
 
 
+@pytest.mark.usefixtures("folder")
 def test_a_slow_test_names_its_reason() -> None:
     pytest_collection_modifyitems([item("a.py", pytest.mark.slow("a thousand clients").mark)])
     with pytest.raises(pytest.UsageError, match=r"a\.py::test is marked slow without a reason"):
         pytest_collection_modifyitems([item("a.py", pytest.mark.slow.mark)])
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_module_says_that_it_has_tests_of_the_other_tiers() -> None:
+    """Otherwise the run of these would leave it out."""
+    with pytest.raises(pytest.UsageError, match=r"a\.py::test gets its mark from elsewhere"):
+        pytest_collection_modifyitems([item("a.py", pytest.mark.engine.mark, text="NEEDS_ENGINES\n")])
 
 
 @pytest.mark.parametrize(
@@ -95,5 +113,26 @@ def test_a_module_without_quick_tests_is_not_imported_for_them(
     assert pytest_ignore_collect(path, config) is ignored
 
 
-def test_make_quick_runs_the_quick_tests() -> None:
-    assert f'-m "{QUICK}"' in (ROOT / "Makefile").read_text()
+@pytest.mark.parametrize(
+    ("text", "ignored"),
+    [
+        ("def test_it(): ...\n", True),
+        ("from binders.spark import CONNECT\n", True),
+        ("@pytest.mark.slow('chance')\ndef test_it(): ...\n", None),
+        ("def test_it(spark_server: SparkServer) -> None: ...\n", None),
+        ("@pytest.mark.usefixtures('known_owner', \"mosquitto\")\ndef test_it(): ...\n", None),
+    ],
+)
+def test_a_module_of_quick_tests_is_not_imported_for_the_others(
+    tmp_path: Path, text: str, ignored: bool | None
+) -> None:
+    path = tmp_path / "test_it.py"
+    path.write_text(text)
+    config: Any = SimpleNamespace(option=SimpleNamespace(markexpr=OTHERS))
+    assert pytest_ignore_collect(path, config) is ignored
+
+
+def test_the_tiers_are_those_of_the_makefile() -> None:
+    text = (ROOT / "Makefile").read_text()
+    assert f'-m "{QUICK}"' in text
+    assert f'-m "{OTHERS}"' in text

@@ -5,7 +5,8 @@ A test or fixture that starts such a program by hand needs ``@pytest.mark.engine
 ``pytestmark = pytest.mark.engine``.  Any other test that starts one of :data:`PROGRAMS` fails, in either
 tier: ``make quick`` (``-m "not engine and not slow"``) runs on machines that have none of them.
 
-A module with such a mark in ``pytestmark`` is not even imported by ``make quick``.
+A module with such a mark in ``pytestmark`` is not even imported by ``make quick``, nor one by the run of the
+other tests (:data:`OTHERS`) whose text names neither such a mark nor one of the fixtures.
 
 ``pytest.mark.slow(REASON)`` is for a test that needs seconds of processor time for what it proves: load,
 chance, a whole site.  It runs in ``make test`` only.
@@ -42,15 +43,20 @@ PROGRAMS = frozenset(
     )
 )
 
-# The tests of ``make quick``.
+# The tests of ``make quick``, and those that ``make test`` runs before them.
 QUICK = "not engine and not slow"
+OTHERS = "engine or slow"
 
 # The folder of the tests whose failure counts at once.
 NEVER_AGAIN = "promises"
 
+_MARKS = ("engine", "slow")
+
 # The statement of a module that marks all of its tests; a blank line follows it.
 _MARKS_OF_MODULE = re.compile(r"^pytestmark = (.+?)\n(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _OTHER_TIERS = re.compile(r"\bmark\.(?:engine|slow)\b")
+# A mark, or a fixture as an argument or in quotes.
+_MAY_BE_OTHERS = re.compile(rf"{_OTHER_TIERS.pattern}|\b(?:{'|'.join(sorted(FIXTURES))})\b\"?\s*[,:)]")
 
 # Files whose one or two tests take most of a minute, or more.
 FEW_AND_LONG = frozenset(
@@ -70,10 +76,14 @@ _running: list[pytest.Item] = []  # at most one: the test of this process
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out a module of which no test is quick: its imports take a part of a second in each worker."""
-    if collection_path.suffix != ".py" or config.option.markexpr != QUICK:
+    """Leave out a module of which no test is chosen: its imports take a part of a second in each worker."""
+    chosen = config.option.markexpr
+    if chosen not in (QUICK, OTHERS) or not collection_path.match("test_*.py"):
         return None
-    marks = _MARKS_OF_MODULE.search(collection_path.read_text())
+    text = collection_path.read_text()
+    if chosen == OTHERS:
+        return _MAY_BE_OTHERS.search(text) is None or None
+    marks = _MARKS_OF_MODULE.search(text)
     return bool(marks and _OTHER_TIERS.search(marks[1])) or None
 
 
@@ -86,6 +96,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if NEVER_AGAIN in item.path.parts:
             item.add_marker(pytest.mark.flaky(reruns=0))
     _check_reasons(items)
+    _check_modules(items)
     _sort_files(items)
 
 
@@ -95,13 +106,22 @@ def _check_reasons(items: Iterable[pytest.Item]) -> None:
         raise pytest.UsageError(f"{bare[0]} is marked slow without a reason (expected slow(REASON))")
 
 
+def _check_modules(items: Iterable[pytest.Item]) -> None:
+    """Refuse a test of :data:`OTHERS` in a module that the run of these leaves out."""
+    marked = {item.path: item.nodeid for item in items if any(map(item.get_closest_marker, _MARKS))}
+    for path, test in marked.items():
+        if _MAY_BE_OTHERS.search(path.read_text()) is None:
+            raise pytest.UsageError(
+                f"{test} gets its mark from elsewhere (expected pytest.mark.engine or slow in its module)"
+            )
+
+
 def _sort_files(items: list[pytest.Item]) -> None:
     """Sort by file: those of few long tests, then most tests with engines or marked slow, then most tests.
 
     A worker takes whole files (``--dist loadfile``), so that a long one at the end would run alone.
     """
-    marks = ("engine", "slow")
-    long = Counter(item.path for item in items if any(map(item.get_closest_marker, marks)))
+    long = Counter(item.path for item in items if any(map(item.get_closest_marker, _MARKS)))
     every = Counter(item.path for item in items)
     later = {path: path.name not in FEW_AND_LONG or not long[path] for path in every}
     items.sort(key=lambda item: (later[item.path], -long[item.path], -every[item.path], item.path))
