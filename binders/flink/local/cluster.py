@@ -255,9 +255,10 @@ def flink_home() -> Path:
 def _class_path(home: Path, python: bool) -> list[Path]:
     # With Tables and SQL, which some jobs use; classes that are not used are not loaded.
     jars = sorted((home / "lib").glob("*.jar"))
-    if python:
-        # Otherwise loaded for each job: 25 MB of class memory a job, which was never released (measured).
-        jars += sorted((home / "opt").glob("flink-python-*.jar"))
     if CONNECTOR.exists():  # that of Kafka's brokers is a part of it, and cannot be loaded alone
         jars += [CONNECTOR, KAFKA_CONNECTOR]
+    if python:
+        # Otherwise loaded for each job: 25 MB of class memory a job, which was never released (measured).
+        # The last one: a class archive is valid for what begins with the class path that it was made of.
+        jars += sorted((home / "opt").glob("flink-python-*.jar"))
     return [jar for jar in jars if jar.exists()]
