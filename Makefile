@@ -84,7 +84,9 @@ test: system $(VENV)/dev jars
 check: system $(VENV)/dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@# The types take a core for as long as the documentation takes another.
+	@$(BIN)/mypy & types=$$!
+	@trap 'kill $$types 2> /dev/null || true' EXIT
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.prose
 	@$(MAKE) docs
@@ -92,6 +94,7 @@ check: system $(VENV)/dev
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/docs/test_docs.py -m slow
 	@$(MAKE) spectral
 	@$(BIN)/python -m scripts.audit
+	@wait $$types || { echo "mypy found the faults above" >&2; exit 1; }
 	@echo "check: no faults found"
 
 # Rebuilds all pages: Sphinx reports the faults of a page only when it reads the page.
