@@ -145,6 +145,7 @@ def compile_jobs(directory: Path) -> Path:
     subprocess.run(
         [
             str(compiler),
+            *(f"-J{option}" for option in _JVM_OPTIONS),
             "-nowarn",
             "-cp",
             f"{distribution}{os.pathsep}{CONNECTOR}",
