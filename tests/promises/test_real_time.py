@@ -185,7 +185,8 @@ def account(
 NOTHING = {"lost": 0, "doubled": 0}
 
 
-def test_a_killed_server(spark_server: SparkServer, tmp_path: Path) -> None:
+def test_a_killed_server_and_a_broker_killed_twice(spark_server: SparkServer, tmp_path: Path) -> None:
+    """One after the other, in one chain: each fault meets jobs that have recovered from the one before."""
     with chain(tmp_path, spark_server) as running:
         assert running.apply().state == "succeeded"
 
@@ -193,6 +194,10 @@ def test_a_killed_server(spark_server: SparkServer, tmp_path: Path) -> None:
             spark_server.kill()
             spark_server.start()
             await_more(300)
+            for _ in range(2):
+                running.far.kill()
+                running.far.start()
+                await_more(300)
 
         assert account(running, harm) == NOTHING
 
@@ -214,20 +219,7 @@ def test_updates_moves_and_changes_of_the_mode(spark_server: SparkServer, tmp_pa
         assert account(running, harm) == NOTHING
 
 
-def test_a_broker_killed_twice(spark_server: SparkServer, tmp_path: Path) -> None:
-    with chain(tmp_path, spark_server) as running:
-        assert running.apply().state == "succeeded"
-
-        def harm(await_more: Callable[[int], None]) -> None:
-            for _ in range(2):
-                running.far.kill()
-                running.far.start()
-                await_more(300)
-
-        assert account(running, harm) == NOTHING
-
-
-@trial("a killed server, a broker killed twice, updates and moves, each alone")
+@trial("a killed server, a broker killed twice, and updates and moves, one at a time")
 def test_rewires_and_two_faults_at_once(spark_server: SparkServer, tmp_path: Path) -> None:
     with chain(tmp_path, spark_server) as running:
         assert running.apply().state == "succeeded"
