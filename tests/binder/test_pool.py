@@ -55,16 +55,17 @@ def bench_fixture(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     pool.close()
 
 
-@pytest.mark.slow("ten thousand addresses take seconds")
-def test_ten_thousand_addresses_leave_a_bounded_number(bench: Bench) -> None:
+@pytest.mark.slow("thousands of addresses take a second")
+def test_thousands_of_addresses_leave_a_bounded_number(bench: Bench) -> None:
+    """Five times as many as the bound, and more."""
     forgotten: set[str] = set()
     bench.pool.on_forgotten.append(forgotten.update)
-    bench.name(*range(10_000))
+    bench.name(*range(2_000))
     bound = 2 * QUIET + MARGIN + 2
     assert len(bench.pool._engines) + len(bench.pool._brokers) <= bound
     assert len(bench.pool._lanes) <= bound
     assert len(bench.pool._used) <= bound
-    assert len(bench.closed) == len(set(bench.closed)) >= 20_000 - bound
+    assert len(bench.closed) == len(set(bench.closed)) >= 4_000 - bound
     assert forgotten == set(bench.closed)
 
 

@@ -25,6 +25,7 @@ from testbed.benches import user
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
 from testbed.benches.jobs_by_hand import composition, make_job
 from testbed.benches.placement import broker_at, engine_at, road_traffic
+from tests.support.properties import SHARE
 
 GROUP = {"clean-a", "count-a"}
 PROBES = {"probe_link", "probe_core"}
@@ -712,8 +713,8 @@ def test_a_step_that_the_reconciler_completes_is_judged(bench: Bench) -> None:
     assert bench.steps[0] == "kept"
 
 
-@pytest.mark.slow("eight servers, each killed and started again, and a hundred decisions of each")
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.slow("servers that are killed and started again, and a hundred decisions of each")
+@pytest.mark.parametrize("seed", range(round(8 * max(SHARE, 0.5))))
 def test_server_killed_at_any_moment_of_a_step(bench: Bench, seed: int) -> None:
     """Another server goes on: the step is carried out once, or not begun; it is judged or made anew."""
     bench.decide(2)

@@ -28,7 +28,7 @@ from testbed.servers.rest import yaml_of
 from testbed.servers.served_process import Served, served
 
 CLIENTS = int(os.environ.get("SPECK_CLIENTS", "1000"))
-ROUNDS = int(os.environ.get("SPECK_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("SPECK_ROUNDS", "1"))
 PATHS = ("/jobs", "/compositions", "/healthz", "/compositions/base", "/events?limit=10")
 SLACK = 16 * 1024 * 1024  # bytes by which memory may differ between two waves
 

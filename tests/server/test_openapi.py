@@ -1,6 +1,6 @@
 """Requests made up from the OpenAPI document, right and wrong, each answer held against it.
 
-Six requests are tried for each route (and as many sequences of requests) in each phase, times
+Four requests are tried for each route (and as many sequences of requests) in each phase, times
 ``SPECK_EXAMPLES``; ``SPECK_FUZZ_SEED`` is where the chance begins.  The output of a failure names the seed
 and the requests.
 """
@@ -17,7 +17,7 @@ import pytest
 from testbed.servers.rest import rest_server
 from tests.support.properties import SHARE
 
-EXAMPLES = str(max(1, round(6 * SHARE)))
+EXAMPLES = str(max(1, round(4 * SHARE)))
 SEED = os.environ.get("SPECK_FUZZ_SEED", "1")
 SETTINGS = Path(__file__).parent / "schemathesis.toml"
 

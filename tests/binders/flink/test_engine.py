@@ -249,7 +249,7 @@ def test_state_is_carried_over(
     out = tmp_path / "out"
     job, engine = flink_bench.job(job_name, rate=300, out=str(out)), flink_bench.binder()
     state = None
-    for number in range(1, 4):
+    for number in range(1, 3):
         handle = start(flink_bench, job, state, number)
         has_counted(out, 50 * number)
         state = engine.stop(handle, keep_state=True)
@@ -428,11 +428,11 @@ def test_many_jobs_share_one_jar(flink_bench: FlinkBench, job_name: str, tmp_pat
     code = hash_of(path)
     jobs = [
         replace(flink_bench.job(f"{job_name}-{number}", rate=10), job_path=str(path), code_hash=code)
-        for number in range(24)
+        for number in range(9)
     ]
     engines = [flink_bench.binder() for _ in range(3)]
     with ThreadPoolExecutor(FLINK.bound) as pool:
-        list(pool.map(lambda pair: pair[0].check(pair[1], None), zip(engines * 8, jobs, strict=True)))
+        list(pool.map(lambda pair: pair[0].check(pair[1], None), zip(engines * 3, jobs, strict=True)))
         handles = list(
             pool.map(lambda job: engines[hash(job.job_name) % 3].submit(job, attempt_of(job)), jobs)
         )

@@ -449,9 +449,9 @@ def test_capacity_and_room(site_bench: SparkBench, job_name: str) -> None:
 # -- many, and from elsewhere
 
 
-def test_twelve_jobs_side_by_side(site_bench: SparkBench, job_name: str) -> None:
+def test_six_jobs_side_by_side(site_bench: SparkBench, job_name: str) -> None:
     engine = site_bench.binder()
-    jobs = [site_bench.job(f"{job_name}-{number}", "upper") for number in range(12)]
+    jobs = [site_bench.job(f"{job_name}-{number}", "upper") for number in range(6)]
     attempts = [attempt_of(job) for job in jobs]
     with ThreadPoolExecutor(CONNECT.bound) as pool:
         handles = list(pool.map(engine.submit, jobs, attempts))
