@@ -73,7 +73,8 @@ def test_a_shell_has_its_commands_in_forked_processes(tmp_path: Path) -> None:
     (tmp_path / "it.yaml").write_text("name: ${CITY}\njobs: []\n")
     command, server = shell_command("speck.cli")
     speck = shlex.join(command)
-    script = f"{speck} --version | cat; CITY=Aarhus {speck} validate it.yaml; {speck} validate it.yaml; echo $?"
+    validate = f"{speck} validate it.yaml"
+    script = f"{speck} --version | cat; CITY=Aarhus {validate}; {validate}; echo $?"
     done = subprocess.run(
         ["bash", "-c", script], pass_fds=[server], cwd=tmp_path, capture_output=True, text=True, check=True
     )

@@ -23,7 +23,7 @@ def main() -> int:
         "module": module,
         "imports": rest[:end],
         "arguments": rest[end + 1 :],
-        "directory": os.getcwd(),
+        "directory": os.getcwd(),  # noqa: PTH109 - pathlib is slow to import
         "environment": dict(os.environ),
     }
     server = socket.socket(fileno=int(descriptor))
