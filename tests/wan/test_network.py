@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from speck.local.wan import Link, Network
+from speck.local.wan.cgroup import CpuQuota
 from testbed import ROOT
 from testbed.wan.endpoint import round_trip as round_trip_from_here
 from testbed.wan.measure import PORT, bandwidth, endpoint, round_trip
@@ -77,10 +78,10 @@ def test_a_link_that_gets_narrower_passes_what_waits_already() -> None:
             assert round_trip(network, "A", "B", 1) > 0
 
 
-def test_a_site_uses_no_more_cores_than_it_has(network: Network) -> None:
-    network.limit_cores("C", 0.25)
-    command = network.command("C", [sys.executable, "-c", _BURN])
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+def test_processes_use_no_more_cores_than_their_quota() -> None:
+    with CpuQuota(f"speck-test-{os.getpid()}", 0.25) as quota:
+        command = quota.command([sys.executable, "-c", _BURN])
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert float(done.stdout) < 0.9  # s of 2; 0.5 and one period more
 
 

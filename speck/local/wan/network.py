@@ -29,7 +29,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from speck.errors import LocalError
-from speck.local.wan.cgroup import CpuQuota
 
 _RELAY = Path(__file__).with_name("relay.py")
 _TUN = Path("/dev/net/tun")
@@ -90,7 +89,6 @@ class Network:
         self._net = 0
         self._stack = ExitStack()
         self._relay: subprocess.Popen[str] | None = None
-        self._quotas: dict[str, CpuQuota] = {}
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -126,15 +124,8 @@ class Network:
         return f"{self._mark}-{self._numbers[site]}"
 
     def command(self, site: str, arguments: Sequence[str]) -> list[str]:
-        """The command that runs another one at a site, within its share of the processor."""
-        own = ["ip", "netns", "exec", self.namespace(site), *arguments]
-        return self._quotas[site].command(own) if site in self._quotas else own
-
-    def limit_cores(self, site: str, cores: float) -> None:
-        """Bound the processor time of what is started at a site from now on, in cores."""
-        quota = CpuQuota(f"{self._mark}-{self._numbers[site]}", cores)
-        self._stack.enter_context(quota)
-        self._quotas[site] = quota
+        """The command that runs another one at a site."""
+        return ["ip", "netns", "exec", self.namespace(site), *arguments]
 
     # --- links
 
