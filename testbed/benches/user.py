@@ -90,11 +90,6 @@ def delete_composition(
     return _carried_out(coordinator, DeleteComposition(name), why | request)[0]
 
 
-def plan_deletion(coordinator: Coordinator, name: str, **request: Any) -> Plan:
-    changes = coordinator.changes
-    return changes.inspected(changes.plan(DeleteComposition(name), _request(**request))).plan
-
-
 def delete_job(coordinator: Coordinator, name: str, **request: Any) -> Operation:
     return _carried_out(coordinator, DeleteJob(name), request)[0]
 
