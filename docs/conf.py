@@ -48,7 +48,7 @@ def with_new_pages(_app: Any, name: str, text: list[str]) -> None:
 
 
 def setup(app: Any) -> None:
-    """The reference pages are written before Sphinx looks for pages."""
+    """Write the reference pages before Sphinx searches for pages."""
     app.connect("config-inited", lambda *_: publish(HERE / "published"))
     app.connect("builder-inited", lambda _: write(HERE / "reference"))
     app.connect("source-read", with_new_pages)

@@ -1,4 +1,4 @@
-"""Fetches the libraries of the dashboard and the map anew, at the versions that are pinned: ``make assets``.
+"""Fetches the libraries of the dashboard and the map, at the versions that are pinned: ``make assets``.
 
 ``libraries.json`` in each folder of :data:`VENDORS` pins each package by version and by the integrity of its
 archive (sha512, as in npm's lock files).  ``npm pack`` fetches the archive, and one with another integrity is

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from binders.common.python_source import parsed
 
-# The arguments of each method besides ``self``.
+# The arguments of each method without ``self``.
 REQUIRED: dict[str, tuple[str, ...]] = {
     "rows": ("messages",),
     "add": ("columns",),

@@ -73,7 +73,7 @@ def slots_taken(known: Collection[str], unknown: int, reserved: Collection[str])
 
 
 def no_slot(address: str, name: str, slots: int, used: int, taken: int) -> NoCapacity:
-    """The error of an engine with so many ``slots``, of which ``taken`` are in use or reserved."""
+    """The error of an engine with ``slots``, of which ``taken`` are in use or reserved."""
     others = f", {taken - used} reserved for jobs that are about to start" if taken > used else ""
     reason = f"{slots} slots, {used} in use{others}"
     return NoCapacity(f"{address} has no room for job {name!r}: {reason}", address=address)

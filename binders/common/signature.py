@@ -24,7 +24,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def parameters_of(source: bytes, name: str) -> tuple[Parameter, ...] | None:
-    """The arguments of a function or class besides the messages; ``None`` if it may take anything."""
+    """The arguments of a function or class other than the messages; ``None`` if it may take anything."""
     function = _callable(parsed(source, name), name)
     if function is None or function.decorator_list or function.args.kwarg is not None:
         return None

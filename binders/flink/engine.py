@@ -107,7 +107,7 @@ class FlinkEngine(EngineBinder):
         return self._launcher.submit(job, attempt)
 
     def find(self, attempt: Attempt) -> Handle | None:
-        """The job of the attempt, also one that has failed or finished by itself.
+        """The job of the attempt, also one that has failed or finished.
 
         Raises :class:`~speck.errors.OutcomeUnknown` while an unanswered submit of this process may still
         start a job: Flink runs the job's main method for as long as that takes.
@@ -311,7 +311,7 @@ class FlinkEngine(EngineBinder):
         return checkup_of(self.rest.overview(), managers, self.rest.settings(), self._known, requested)
 
     def close(self) -> None:
-        """Close the connections; jobs go on running."""
+        """Close the connections; jobs continue to run."""
         self.rest.close()
 
     def _handle(self, attempt: Attempt) -> Handle:

@@ -30,12 +30,12 @@ _PACKAGE = "io.speck.flink.mqtt"
 
 
 def link_job(engine: str, broker: str) -> Job:
-    """The program that measures the link to a broker; nobody reads its topic."""
+    """The program that measures the link to a broker; its topic has no reader."""
     return _job(engine, broker, f"{_PACKAGE}.LinkProbe")
 
 
 def reach_job(engine: str, broker: str) -> Job:
-    """The program that tries to reach a broker; nobody reads its topic."""
+    """The program that tries to reach a broker; its topic has no reader."""
     return replace(link_job(engine, broker), arguments={"reach": "true"})
 
 

@@ -57,7 +57,7 @@ class ControlLog:
         self._generation = 0
 
     def refresh(self, connected: Connected, generation: int, deadline: float) -> None:
-        """Read what is new; over another connection anew, since it may be another cluster's."""
+        """Read new records; over another connection from the beginning, since it may be another cluster's."""
         from kafka import TopicPartition
 
         partition, consumer = TopicPartition(CONTROL, 0), connected.consumer

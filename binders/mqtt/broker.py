@@ -274,7 +274,7 @@ class MqttBroker(BrokerBinder):
         feed = MqttFeed(connection.__enter__())
         try:
             connection.subscribe(*topics, qos=0)
-        except BaseException:  # nobody else could close the feed
+        except BaseException:  # no one else could close the feed
             feed.close()
             raise
         return feed
@@ -360,7 +360,7 @@ class MqttBroker(BrokerBinder):
         return records
 
     def _begin_note(self, control: Connection, session: str, topic: str) -> SessionRecords:
-        """Add a filter to a session's note, pending if it was not complete; return the records of before."""
+        """Add a filter to a session's note, pending if it was not complete; return its former records."""
         reject_unfit(control)
         found = self._own_records(control, session)
         complete = found.is_complete(topic)

@@ -243,7 +243,7 @@ class Connection:
         return [self.received.popleft() for _ in range(min(most, len(self.received)))]
 
     def receives(self, payload: bytes, seconds: float) -> bool:
-        """True if a message with this content was received, or arrives within so many seconds."""
+        """True if a message with this content was received, or arrives within ``seconds``."""
         deadline = time.monotonic() + seconds
         while all(message.payload != payload for message in self.received):
             if time.monotonic() >= deadline:
@@ -252,7 +252,7 @@ class Connection:
         return True
 
     def receives_more(self, seconds: float) -> bool:
-        """True if another message arrives within so many seconds."""
+        """True if another message arrives within ``seconds``."""
         deadline, before = time.monotonic() + seconds, len(self.received)
         while len(self.received) == before:
             if time.monotonic() >= deadline:
@@ -462,7 +462,7 @@ class Connection:
         except ValueError as error:  # paho's own check: a topic or a payload out of bounds
             raise self.rejection(what, _error_text(error)) from error
         except Exception as error:
-            # paho raises any error of its decoder when the other side does not speak MQTT 5.
+            # paho raises any error of its decoder when the other side does not use MQTT 5.
             message = f"broker {text} sent an answer that is not MQTT 5: {_error_text(error)}"
             raise OutcomeUnknown(message, address=text) from error
 

@@ -32,7 +32,7 @@ _PROBE_EXPIRY = 60
 
 _WINDOW = 200
 _SHARE = 0.06  # of the time allowed for an answer: for sending, and for reading
-_SILENCE = 0.3  # s without a message, after which a broker delivers no more without acknowledgements
+_SILENCE = 0.3  # s without a message, after which a broker waits for acknowledgements
 _MARK = b"end"
 
 

@@ -24,7 +24,7 @@ from speck.errors import OutcomeUnknown, SpeckError
 
 AT_ONCE = 16  # places that are asked at a time, for the memory and the processor of the coordinator
 GRACE = 0.5  # s without any answer, after which those who are asked leave their places to others
-CLOSING = 2.0  # s, for which the end of a part waits for its calls: what they answer is used no more
+CLOSING = 2.0  # s, for which the end of a part waits for its calls: their results are not used
 IDLE = 32  # threads that wait for a call at most: some 100 KB each
 IDLE_SECONDS = 30.0  # longer than the period of the reconciler, which asks all engines in each round
 
@@ -112,7 +112,7 @@ class _Threads:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, as in a forked process, which has none of the threads."""
+        """Start over, as in a forked process, which has none of the threads."""
         self._idle: list[SimpleQueue[tuple[_Work, str]]] = []
         self._guard = threading.Lock()  # only around the list: no call is made under it
 

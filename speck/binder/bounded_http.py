@@ -43,7 +43,7 @@ NEVER_SENT = (exceptions.ConnectTimeoutError, exceptions.LocationValueError)
 
 _POOLED = 32  # connections to one server: more than concurrent actions on one engine
 _SERVERS = 100  # whose connections are kept open
-_HEAD = 1 << 20  # bytes of an answer besides its body
+_HEAD = 1 << 20  # bytes of a response without its body
 _CHUNK = 256 << 10  # bytes that are read at once
 
 

@@ -101,7 +101,7 @@ class BrokerBinder(ABC):
         _lack(self, Capability.PARTITIONS)
 
     def purge(self) -> None:
-        """Delete the messages that every session has passed, where the broker does not do so by itself.
+        """Delete the messages that every session has passed, where the broker does not do so automatically.
 
         Called once a minute.  Deletes none that a session has not passed, whatever its age.
         """
@@ -116,14 +116,14 @@ class BrokerBinder(ABC):
         self.ensure_session(session, topic)
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
-        """Name the jobs whose stamps the reader of a session believes, in place of those named before.
+        """Name the jobs whose stamps the reader of a session believes, instead of those named before.
 
         In force for the messages that are published after the call; until a first call, all stamps are
         believed.  The names go with the session.  Takes no session over.  By default, names nobody.
         """
 
     def readers(self, sessions: Sequence[str]) -> Mapping[str, int] | None:
-        """The attempt of the last reader of each session; none for a session that nobody has begun to read.
+        """The attempt of the last reader of each session; none for a session without a reader so far.
 
         ``None`` for a broker that has no record of readers.  Takes no session over.
         """
@@ -189,7 +189,7 @@ class BrokerBinder(ABC):
     # --- of capabilities
 
     def subscribe(self, topics: Sequence[str]) -> Feed:
-        """Subscribe to topic filters, with no session: messages that come while nobody reads may be lost.
+        """Subscribe to topic filters, with no session: messages that come without a reader may be lost.
 
         ``Capability.REPORTS``.
         """

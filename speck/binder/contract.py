@@ -78,7 +78,7 @@ class Capability(Enum):
     """It can be found out if two brokers pass messages on, or are one."""
 
     BACKLOG = ("behind",)
-    """The broker counts what each session has before it, also while nobody reads.  Without it: unknown."""
+    """The broker counts the unread messages of each session, even without a reader.  Without it: unknown."""
 
     REPLAY = ("begin_session", "count_from")
     """A session may begin at messages that others have read.  Without it, one begins at its making."""

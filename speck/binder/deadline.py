@@ -26,5 +26,5 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def limited(seconds: float) -> float:
-    """The time limit of a request that may take ``seconds`` by itself: 0 or more, s."""
+    """The time limit of a request that may take ``seconds`` on its own: 0 or more, s."""
     return max(0.0, min(seconds, _deadline.get() - time.monotonic()))

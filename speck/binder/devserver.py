@@ -51,7 +51,7 @@ class Networked(LocalServer, Protocol):
     """A :class:`LocalServer` that can run in a network namespace of this machine (:mod:`speck.local.wan`)."""
 
     def at(self, host: str, states: Path) -> LocalServer:
-        """The same server at an address of its namespace, in place of loopback.
+        """The same server at an address of its namespace instead of loopback.
 
         ``states`` is a directory for what jobs keep, which the engines of all sites share.
         """
@@ -64,7 +64,7 @@ class Scalable(LocalServer, Protocol):
     worker_ports: int  # the number of loopback ports of a worker
 
     def without_workers(self) -> LocalServer:
-        """The same server, which starts no worker by itself and is ready without one."""
+        """The same server, which starts no worker and is ready without one."""
 
     def scale(self, heap: str) -> Mapping[str, Any]:
         """``cores``, ``slots`` and ``memory`` of a worker, as in the inventory's ``scale``."""

@@ -22,9 +22,9 @@ from typing import TypeVar
 from speck.binder.asking import begin, settle
 
 MOST = 64  # tasks at a time, while they wait for engines
-LOOKS = 256  # calls at a time of one who looks at all engines, while they wait for answers
+LOOKS = 256  # calls at a time of a part that polls all engines, while they wait for responses
 FEW = 12  # at a time, while they keep the processor busy
-LOOK = 0.2  # s between two looks at those that run, while others wait
+LOOK = 0.2  # s between two checks of the running calls, while others wait
 BUSY = 0.7  # share of a core that this process demands, above which its tasks wait for the interpreter
 LONGEST = 2.0  # s, after which a task counts as slow however busy the process is
 
@@ -57,7 +57,7 @@ def processor_demand() -> float:
 
 
 def limit_of_looks() -> StartLimit:
-    """A limit for the calls of one part that looks at all engines or brokers again and again.
+    """A limit for the calls of one part that polls all engines or brokers.
 
     Each such part has its own: engines that hold up the calls of one do not hold up those of another.
     """
@@ -66,7 +66,7 @@ def limit_of_looks() -> StartLimit:
 
 @dataclass
 class StartLimit:
-    """Begins tasks in threads, in their order, at most ``most`` at a time besides those that are slow.
+    """Begins tasks in threads, in their order, at most ``most`` at a time, not counting slow ones.
 
     The bound is ``few`` at first.  It is doubled at each look at which this process was not busy, and halved
     at each at which it was.  Safe to use from several threads.  ``clock`` is steady, ``processor`` the

@@ -26,7 +26,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def code_roots_option(function: _Function) -> _Function:
-    """The option for the directories of job files on the user's machine, besides that of the composition."""
+    """The option for directories of job files on the user's machine, beside that of the composition."""
     return click.option(
         "--root",
         "roots",

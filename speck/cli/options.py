@@ -97,7 +97,7 @@ def _user() -> str:
     """The author of a change by default, for the history: the user and the machine."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # where nobody is logged in; versions of Python raise either
+    except (OSError, KeyError):  # without a login; versions of Python raise either
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
 

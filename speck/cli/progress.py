@@ -26,7 +26,7 @@ from speck.errors import ServerError
 
 _TRANSIENT = frozenset((429, 502, 503))  # too many requests, an engine without an answer, overload
 _RETRY_TIME = 60.0  # s, for an unreachable server; the operation continues once it is back
-_FIRST_PAUSE, _PAUSE = 0.03, 0.25  # s between two looks at an operation: many end at once
+_FIRST_PAUSE, _PAUSE = 0.03, 0.25  # s between two polls of an operation: many end immediately
 
 
 @dataclass

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Messages = Iterator[tuple[str, bytes]]
 _Function = TypeVar("_Function", bound=Callable[..., object])
-_PAUSE = 0.02  # s, between two looks at the feeds
+_PAUSE = 0.02  # s between two polls of the feeds
 _LONGEST = 24 * 3600.0  # s
 
 at_option = click.option(

@@ -1,4 +1,4 @@
-"""The completion scripts of bash, zsh and fish, in place of those of click.
+"""The completion scripts of bash, zsh and fish, which replace those of click.
 
 All three pass the line as typed up to the cursor.  Click's scripts pass the shell's words, which does not
 complete a line with an address or ``--option=VALUE``: bash splits words at ``:`` and ``=``, so that
@@ -121,6 +121,6 @@ SHELLS: dict[str, type[ShellComplete]] = {each.name: each for each in (Bash, Zsh
 
 
 def register() -> None:
-    """Register these in place of click's own."""
+    """Register these instead of click's own."""
     for shell in SHELLS.values():
         add_completion_class(shell)

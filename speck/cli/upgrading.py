@@ -16,7 +16,7 @@ from speck.cli.terminal import err
 from speck.client import Client
 from speck.errors import ServerError
 
-_PAUSE = 0.5  # s between two looks
+_PAUSE = 0.5  # s between two polls
 _RETRY_TIME = 60.0  # s, for a server that does not answer
 
 

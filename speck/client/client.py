@@ -102,7 +102,7 @@ class Client(Transport):
         return answer
 
     def send_artifact(self, sha256: str, path: Path) -> bool:
-        """Send a file with this hash, in parts, unless the server has it; goes on where a part is there.
+        """Send a file with this hash, in parts, unless the server has it; resumes after the received parts.
 
         False: the server accepts no code, and nothing was sent.
         """
@@ -185,7 +185,7 @@ class Client(Transport):
         return self.one("GET", f"/adapt/{_quoted(name)}")
 
     def pause_adaptation(self, name: str, seconds: float) -> dict[str, Any]:
-        """Make no step of a composition for so long; returns what :meth:`adaptation` does."""
+        """Pause steps of a composition for this time; returns the same as :meth:`adaptation`."""
         return self.one("POST", f"/adapt/{_quoted(name)}", pause=seconds)
 
     def resume_adaptation(self, name: str) -> dict[str, Any]:
@@ -365,7 +365,7 @@ class Client(Transport):
     def measure(
         self, composition: str, seconds: float, links: bool = False, sites: bool = False
     ) -> dict[str, Any]:
-        """Have the jobs sampled for so many seconds; returns at once, with the end.
+        """Sample the jobs for this number of seconds; returns at once, with the end.
 
         ``links`` and ``sites``: probe those too.
         """

@@ -138,7 +138,7 @@ class Pair:
             is_cut = not is_unsent(error)  # as the connections of a standby are that becomes the primary
             lost = sent and is_cut
             is_late = isinstance(error, requests.ReadTimeout)
-            if lost and is_late and self._is_primary():  # it is slow, and nobody else's turn
+            if lost and is_late and self._is_primary():  # it is slow, and still the primary
                 raise
             if lost and once:
                 raise LostAnswer(

@@ -65,7 +65,7 @@ class Reservation:
         return found
 
     def keep(self, ports: Iterable[int]) -> None:
-        """Reserve ports that were drawn before and by nobody since; several reservations may keep one."""
+        """Reserve ports that were drawn before and by no one since; several reservations may keep one."""
         for port in ports:
             self._lock(port, fcntl.F_RDLCK)
 

@@ -32,7 +32,7 @@ MOST_BROKERS = 2000  # the same of brokers
 class LossKind(StrEnum):
     """The meaning of a count, the gravest first."""
 
-    LOST = "lost"  # a message that nobody processes any more
+    LOST = "lost"  # a message that is never processed
     SUSPECT = "suspect"  # a message that may be lost, or may be processed twice
     ASIDE = "set aside"  # parked in another topic
     NOTED = "noted"  # delivered, and odd
@@ -50,7 +50,7 @@ class Reason:
 
     @property
     def alarms(self) -> bool:
-        """True if somebody should look at the job."""
+        """True if the job needs attention."""
         return self.kind not in (LossKind.NOTED, LossKind.REPEATED)
 
 
@@ -127,7 +127,7 @@ _COUNTERS: Mapping[str, str] = {
 }
 COUNTERS = tuple(_COUNTERS)
 
-RECEIVED_QOS0 = "receivedQos0"  # of readers: messages that came without an acknowledgement, no loss by itself
+RECEIVED_QOS0 = "receivedQos0"  # of readers: messages without an acknowledgement; not a loss in itself
 
 _EVENTS = {
     LossKind.LOST: EventKind.LOST,
@@ -151,7 +151,7 @@ def counts_of(details: Mapping[str, Scalar]) -> dict[str, int]:
 
 
 def receives_qos0(details: Mapping[str, Scalar]) -> bool:
-    """True if a job has received messages at QoS 0, as its metrics have it."""
+    """True if a job has received messages at QoS 0, according to its metrics."""
     count = details.get(RECEIVED_QOS0)
     return isinstance(count, int | float) and count > 0
 
@@ -376,7 +376,7 @@ def _touched(known: OrderedDict[str, _Known], name: str, new: Callable[[], _Know
 
 
 def _growth(before: int, after: int) -> int:
-    """The growth of a counter; one that has decreased began anew."""
+    """The growth of a counter; one that has decreased was reset."""
     return after - before if after >= before else after
 
 

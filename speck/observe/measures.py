@@ -117,7 +117,7 @@ class Measures:
     # --- attention
 
     def request(self, seconds: float = ATTENTION) -> None:
-        """Have the engines asked for so many seconds from now on."""
+        """Sample the engines for the next ``seconds``."""
         was_attended = self.is_attended()
         self._until = max(self._until, self.steady() + seconds)
         if not was_attended:

@@ -158,7 +158,7 @@ class Observer:
         return Observation(_by_job(jobs, statuses), {key[1]: running})
 
     def forget(self, names: Iterable[str]) -> None:
-        """Drop the statuses of jobs that are no more, or are about to change."""
+        """Drop the statuses of jobs that no longer exist or are about to change."""
         for name in names:
             self._seen.pop(name, None)
             self._known_at.pop(name, None)

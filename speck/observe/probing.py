@@ -85,7 +85,7 @@ class Prober:
             return list(self._probes)
 
     def begin(self, links: Iterable[Link], sites: Iterable[str]) -> None:
-        """Begin to probe these links and sites, in place of the last request.
+        """Begin to probe these links and sites, instead of those of the last request.
 
         Raises :class:`~speck.errors.Conflict` while probes run.
         """
@@ -107,7 +107,7 @@ class Prober:
             return self._changed.wait_for(self._has_ended, seconds)
 
     def close(self) -> None:
-        """Begin no more probes; the present one may go on at its engine until it ends by itself."""
+        """Begin no further probe; the current one may continue at its engine until it ends."""
         self.loop.close(_CLOSING)
 
     def _probe_next(self) -> float:

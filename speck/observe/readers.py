@@ -126,7 +126,7 @@ class ReaderWatch:
         return {name: text for name in names if (text := self.fault(name))}
 
     def forget(self, brokers: Iterable[str]) -> None:
-        """Forget the looks at these brokers."""
+        """Forget the observations of these brokers."""
         for broker in brokers:
             self._asked.pop(broker, None)
 
@@ -201,6 +201,6 @@ class ReaderWatch:
 
 
 def _runs(attempts: Sequence[AttemptRecord], status: JobStatus | None) -> bool:
-    """True if the last of the attempts runs; one that just started anew counts, so that it stays known."""
+    """True if the last of the attempts runs; one that has just restarted counts, so that it stays known."""
     live = status is not None and status.state in (JobState.RUNNING, JobState.STARTING)
     return bool(attempts) and attempts[-1].phase is AttemptPhase.RUNNING and live

@@ -43,9 +43,9 @@ _log = logging.getLogger(__name__)
 
 PERIOD = 5.0  # s between two questions to an engine, at least
 BROKER_PERIOD = 30.0  # s, likewise to a broker
-SHARE = 5  # an engine that took a second to answer is asked again after so many seconds
+SHARE = 5  # times the duration of an answer, after which the engine is asked again
 ATTENTION = 60.0  # s, for which sampling goes on after the readings were read
-WATCH_PERIOD = 20.0  # s between two questions to an engine while nobody reads
+WATCH_PERIOD = 20.0  # s between two questions to an engine while no reader is active
 
 _Question = tuple[float, Callable[[], float]]  # its period (s), and the call, which returns its duration (s)
 Measured = Mapping[str, JobMetrics | SpeckError]  # by the engine's id of the job
@@ -187,7 +187,7 @@ class Sampler:
         return Reading(track.engine_id, rates_of(track), error)
 
     def close(self) -> None:
-        """Ask no more, and wait a moment for the calls that are under way."""
+        """Stop sampling, and wait a moment for running calls."""
         self.loop.close()
         if self.loop.is_started:
             self._write_profiles()
@@ -196,7 +196,7 @@ class Sampler:
     # --- the thread
 
     def watch(self) -> None:
-        """Sample from now on, also while nobody reads."""
+        """Sample from now on, even without a reader."""
         with self._lock:
             self._watching = True
         self.loop.start()
@@ -210,7 +210,7 @@ class Sampler:
         self.loop.start()
 
     def measure(self, seconds: float = ATTENTION) -> None:
-        """Have the profiles of all jobs sampled for so many seconds from now on."""
+        """Sample the profiles of all jobs for the next ``seconds``."""
         with self._lock:
             if not self._attended():
                 self.loop.wake()
@@ -237,7 +237,7 @@ class Sampler:
         return self.measures is not None and self.measures.is_attended()
 
     def _timed_round(self) -> float:
-        """Sample, if somebody reads or watches; returns the time until the next round, s."""
+        """Sample, if there is a reader or a watch; returns the time until the next round, s."""
         begun = self.now()
         if self._is_idle():
             self._write_profiles()
@@ -261,7 +261,7 @@ class Sampler:
                 self.measures.pace.spend_every("store", WRITE_PERIOD, self.processor() - used)
 
     def _is_idle(self) -> bool:
-        """True if nobody reads or watches, for whom the readings would be too old later: they are dropped."""
+        """True without a reader or a watch: the readings are dropped, which would be too old later."""
         with self._lock:
             if self._watching or self._attended():
                 return False
@@ -295,7 +295,7 @@ class Sampler:
         sources = {form.source_broker: set[str]() for each in snapshots for form in each.forms.values()}
         for session in (one for each in snapshots for one in each.current_sessions().values()):
             sources.setdefault(session.broker, set()).add(session.name)
-        # Where profiles alone are sampled, the rates are read by nobody.
+        # Where only profiles are sampled, the rates have no reader.
         pace = self.period if self._is_read() or not self._is_measured() else self.watch_period
         questions: dict[EngineKey, _Question] = {
             key: (pace, partial(self._ask, key, jobs, compositions)) for key, jobs in grouped.items()

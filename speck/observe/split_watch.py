@@ -121,7 +121,7 @@ class SplitWatch:
         self.loop.start()
 
     def close(self) -> None:
-        """Watch no more, and disconnect."""
+        """Stop the thread, and disconnect."""
         self.loop.close()
         for subscription in self._subscriptions.values():
             subscription.close()

@@ -80,7 +80,7 @@ class SplitMeter:
         return max(1, self.part.metrics_window_us // self.part.metrics_slide_us)
 
     def change(self, part: Part) -> None:
-        """Go on with a changed split; other windows, or another number of combiners, begin anew."""
+        """Continue with a changed split; with other windows or another number of combiners, start over."""
         before, self.part = self.part, part
         times = "metrics_window_us", "metrics_slide_us", "workers"
         if any(getattr(before, each) != getattr(part, each) for each in times):
@@ -125,7 +125,7 @@ class SplitMeter:
     def _losses(self, job: str, before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[Loss]:
         for name, reason in LOSSES.items():
             former, count = before.get(name, 0), after.get(name, 0)
-            grown = count - former if count >= former else count  # the state began anew
+            grown = count - former if count >= former else count  # the state was reset
             if grown:
                 self.faults[name] += grown
                 yield Loss(job, reason, grown)

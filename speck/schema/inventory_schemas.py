@@ -39,7 +39,7 @@ class UplinkSchema(StrictSchema):
 
 
 class LinkSchema(StrictSchema):
-    """The link between two places, in place of their uplinks; for both directions unless each is listed."""
+    """The link between two places, instead of their uplinks; for both directions unless each is listed."""
 
     bandwidth = Quantity("bit/s, or with a unit", BIT_RATE, positive=True)
     latency = Quantity("one way; ms, or with a unit", MILLISECONDS)

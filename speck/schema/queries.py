@@ -39,7 +39,7 @@ _GIVEN_BY_QUERY = ("source_topic", "entry_class", "job_path", "key_split", "outp
 
 @dataclass(frozen=True)
 class QueryText:
-    """The text of a query as a job has it; ``file`` is the path of its file, if it is in one."""
+    """The text of a query as a job contains it; ``file`` is the path of its file, if it is in one."""
 
     text: str
     file: str = ""

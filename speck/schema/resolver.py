@@ -79,7 +79,7 @@ class Resolver:
         return kind is not None and kind.queries is not None and kind.queries.panes
 
     def job(self, fields: Mapping[str, Any], report: FaultReport) -> Job | None:
-        """The job of these fields (each valid by itself, some maybe absent).
+        """The job of these fields (each valid on its own; some may be absent).
 
         Adds its faults to ``report``; ``None`` if that has any.  The addresses that SpecK is to choose are
         empty; of an engine in a pool it is the first one's.

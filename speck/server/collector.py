@@ -6,12 +6,12 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-NEW = 20_000  # containers more than before, after which the collector looks at them; 700 by default
+NEW = 20_000  # new containers, after which the collector runs; 700 by default
 
 
 @contextmanager
 def collected_seldom() -> Iterator[None]:
-    """Have the collector look at new values seldom in this process, until the block ends.
+    """Run the garbage collector for new values less often in this process, until the block ends.
 
     A round of the reconciler makes some ten values a job, which live until its end, and are part of no cycle.
     By default the collector would visit all values of the process in each round of 10,000 jobs, for more than

@@ -15,7 +15,7 @@ from pathlib import Path
 from speck.core.pem import pem_fault
 from speck.errors import Fault, InvalidInput
 
-_RECORD = 1 << 14  # bytes; TLS hands on no more at once (RFC 8446, section 5.1)
+_RECORD = 1 << 14  # bytes of a TLS record (RFC 8446, section 5.1)
 _DRAINED = 64  # times 64 KiB
 _CHECK_PERIOD = 5.0  # s between two checks for a renewed certificate
 _NOT_PLAIN = (

@@ -51,9 +51,9 @@ _LOG_PERIOD = 60.0  # s, between two messages about that
 _MAX_RECEIVED = 2 * MAX_BODY
 _IDLE = 60  # s; a connection without a request is closed
 _SLOWEST = 10_000  # bytes/s; a client that sends a request more slowly is cut off ...
-PATIENCE = 30.0  # s; ... after so long, and one that takes nothing of an answer after twice that
+PATIENCE = 30.0  # s without progress; a client that does not read its response is dropped after twice that
 _MOMENT = 0.001  # s; the loop waits no longer for a thread that sends
-_LINGER = 5.0  # s; at the end, unsent answers may take so long
+_LINGER = 5.0  # s, for unsent responses at the end
 
 
 class _TooSlow(Error):

@@ -1,4 +1,4 @@
-"""The store: what SpecK wants, has asked for and knows, in LevelDB, which belongs to this one process.
+"""The store: desired state, requests and observations, in a LevelDB that one process has open.
 
 :mod:`~speck.store.records` are the values, :mod:`~speck.store.codec` their form on disk,
 :mod:`~speck.store.leveldb.database` LevelDB with its troubles translated, :mod:`~speck.store.store` what the

@@ -125,7 +125,7 @@ class Artifacts:
                 self._copy(job, place)
 
     def placed(self, job: Job) -> Job:
-        """The job with the path of its stored code in place of its own path."""
+        """The job with the path of its stored code instead of its own path."""
         return replace(job, job_path=str(self._place(job)))
 
     def readable(self, job: Job) -> Path | None:

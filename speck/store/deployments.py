@@ -97,7 +97,7 @@ class Snapshot:
         return attempt is not None and attempt.phase is AttemptPhase.RUNNING
 
     def deployed(self) -> list[Deployment]:
-        """The jobs that run as far as the store has it, each with its handle."""
+        """The running jobs according to the store, each with its handle."""
         last = ((name, self.attempt(name)) for name in self.records)
         return [
             (self.forms[name], attempt.handle)
@@ -166,7 +166,7 @@ class Deployments:
         return self.last(self.head(name))
 
     def next_number(self, name: str) -> int:
-        """The number of the next revision; that of a deleted composition goes on counting."""
+        """The number of the next revision; that of a deleted composition continues to count."""
         return max(self.store.revision_numbers(name), default=0) + 1
 
     def desired(self, head: Head) -> Mapping[str, Job]:

@@ -59,7 +59,7 @@ def count(found: Sequence[Difference]) -> dict[str, int]:
 
 
 def surplus(numbers: Sequence[int], bound: int, needed: Collection[int]) -> list[int]:
-    """The revisions to forget: the oldest beyond the bound, but for those that are still needed."""
+    """The revisions to forget: the oldest beyond the bound, except for those that are still needed."""
     return [each for each in sorted(numbers)[: max(0, len(numbers) - bound)] if each not in needed]
 
 
@@ -86,13 +86,13 @@ class History:
         return dict(self._summaries[name, number])
 
     def forget_revisions(self, name: str, numbers: Iterable[int]) -> None:
-        """Drop what is remembered of revisions that are no more."""
+        """Drop what is cached of deleted revisions."""
         for number in numbers:
             self._summaries.pop((name, number), None)
             self._code.pop((name, number), None)
 
     def forget(self, name: str) -> None:
-        """Drop what is remembered of a composition that is no more; another may come by its name."""
+        """Drop what is cached of a deleted composition; another may have its name later."""
         for known in (self._summaries, self._code):
             for key in [key for key in list(known) if key[0] == name]:
                 known.pop(key, None)

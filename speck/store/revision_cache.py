@@ -35,7 +35,7 @@ class RevisionCache:
             return revision
 
     def drop(self, composition: str, number: int) -> None:
-        """Forget a revision that is no more."""
+        """Forget a deleted revision."""
         with self._lock:
             self._revisions.get(composition, {}).pop(number, None)
 

@@ -160,7 +160,7 @@ class Store:
         self._cache.retain(composition, numbers)
 
     def trim_operations(self, spared: Container[str] = ()) -> None:
-        """Forget the oldest operations beyond the bounds (their ids sort by time), but for those spared."""
+        """Forget the oldest operations beyond the bounds (ids sort by time), except for ``spared`` ones."""
         bounds = (self.bounds.operations, self.bounds.healings)
         surplus = [
             identifier
@@ -279,7 +279,7 @@ class Store:
         return cached if cached is not None else self._cache.put(self.revision_once(composition, number))
 
     def revision_once(self, composition: str, number: int) -> Revision:
-        """One revision, not kept in memory, as for a look at the past."""
+        """One revision, without keeping it in memory."""
         key = key_of("revision", composition, number_part(number))
         value = self._get(key)
         if value is None:

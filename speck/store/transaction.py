@@ -41,7 +41,7 @@ class Transaction:
         self._changes: dict[bytes, bytes | None] = {}
 
     def changes(self) -> list[Change]:
-        """The changes so far, but for events, which get their numbers when they are written."""
+        """The changes so far, except for events, which get their numbers when they are written."""
         return list(self._changes.items())
 
     def put_head(self, head: Head) -> None:
@@ -127,7 +127,7 @@ class Transaction:
         self._changes[_attempt_key(record.attempt)] = codec.encode_attempt(record)
 
     def delete_attempt(self, attempt: Attempt) -> None:
-        """Forget an attempt that is known to run no more."""
+        """Forget an attempt that is known to have ended."""
         self._changes[_attempt_key(attempt)] = None
 
     def put_abandoned_attempt(self, attempt: AbandonedAttempt) -> None:
@@ -143,7 +143,7 @@ class Transaction:
         self._changes[key_of("left-session", session.key)] = codec.encode_operation(session.to_dict())
 
     def delete_abandoned_session(self, session: AbandonedSession) -> None:
-        """Delete an abandoned session that is no more."""
+        """Delete an abandoned session that no longer exists."""
         self._changes[key_of("left-session", session.key)] = None
 
     def put_deleted_session(self, session: DeletedSession) -> None:

@@ -172,7 +172,7 @@ class Uploads:
         return True
 
     def _prune(self, sha256: str, needed: int) -> None:
-        """Delete what nobody named for long, except for this content, which is being received.
+        """Delete files that no request has named for long, except for this content, which is being received.
 
         Raises :class:`~speck.errors.StoreFull` if there is no room for ``needed`` bytes more of it.
         """

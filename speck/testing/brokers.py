@@ -310,7 +310,7 @@ class BrokerContract(ABC):
 
     def test_control_messages_reach_those_who_are_subscribed(self, broker: BrokerBinder) -> None:
         need_capability(broker, Capability.REPORTS)
-        broker.send_control(SESSION, b"before", 60)  # it waits for nobody who has no session
+        broker.send_control(SESSION, b"before", 60)  # it does not wait for a reader without a session
         feed = broker.subscribe(["contract/report/+", f"speck/control/{SESSION}"])
         other = broker.subscribe(["speck/control/another"])
         assert feed.receive() == []

@@ -66,7 +66,7 @@ def assert_useless(
 
 
 def assert_log_contains(engine: EngineBinder, handle: Handle, *words: str) -> None:
-    """The job's log holds these words, in lines, and no more lines than are asked for."""
+    """The job's log contains these words, in lines, and at most the requested number of lines."""
     lines = eventually(
         lambda: engine.log_tail(handle, 1000),
         lambda found: all(any(word in line for line in found) for word in words),
@@ -77,7 +77,7 @@ def assert_log_contains(engine: EngineBinder, handle: Handle, *words: str) -> No
 
 
 def assert_gone(engine: EngineBinder, handle: Handle) -> None:
-    """A job that was stopped is told to be gone, with a reason."""
+    """The status of a stopped job is that it is gone, with a reason."""
     status = engine.status(handle)
     assert status.state in GONE
     assert status.message
@@ -86,7 +86,7 @@ def assert_gone(engine: EngineBinder, handle: Handle) -> None:
 
 
 def assert_forgotten(engine: EngineBinder, handle: Handle) -> None:
-    """A job that the engine does not know is told to be lost, and has no log."""
+    """The status of a job that the engine does not know is lost, and it has no log."""
     status = engine.status(handle)
     assert status.state is JobState.LOST
     assert status.message

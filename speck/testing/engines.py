@@ -214,7 +214,7 @@ class EngineContract:
         attempt = attempt_of(job)
         with bench.losing_binder(job) as losing, pytest.raises((OutcomeUnknown, Unreachable)):
             losing.submit(job, attempt)
-        # It may have started or not; who asks is told the truth, and who asks for it again gets one job.
+        # It may have started or not; its status says so, and another request for it yields one job.
         found = engine.find(attempt)
         handle = engine.submit(job, attempt)
         assert found in (None, handle)

@@ -57,7 +57,7 @@ _JVM_OPTIONS = (
     "-Dpekko.remote.classic.startup-timeout=120s",
 )
 
-# Flink loads a jar's classes anew for each job: with the connector in the cluster itself all jobs share its
+# Flink loads a jar's classes again for each job: with the connector in the cluster itself all jobs share its
 # classes, compiled code, and threads.
 CONNECTOR = JARS / "flink-mqtt.jar"
 _CONNECTOR_PACKAGES = (

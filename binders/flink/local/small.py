@@ -31,7 +31,7 @@ _RPC = "flink-rpc-akka"
 
 JVM_OPTIONS = (
     "-Xms32m",  # Java begins with 1/64 of the machine's memory otherwise
-    "-XX:+ExitOnOutOfMemoryError",  # a JobManager that has lost a thread looks healthy
+    "-XX:+ExitOnOutOfMemoryError",  # a JobManager that has lost a thread reports no fault
 )
 
 

@@ -95,7 +95,7 @@ class FlinkRest:
             return {text(each["key"]): str(each["value"]) for each in self._get("/jobmanager/config")}
 
     def process(self) -> str:
-        """An identifier of the JobManager process that answers; empty if it cannot be told from another.
+        """An identifier of the JobManager process that answers; empty if it cannot be identified.
 
         Flink makes a folder of a random name for its web server at each start.  With high availability,
         another JobManager than the one that received a request may answer while that one still runs.

@@ -22,7 +22,7 @@ class JobLine:
 
     @property
     def ended(self) -> bool:
-        """True if it has ended for good."""
+        """True if it has ended and is not restarted."""
         return self.state in ENDED
 
     @property

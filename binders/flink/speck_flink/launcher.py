@@ -40,7 +40,7 @@ def main(command: Mapping[str, Any]) -> None:
         answer = FOUND + json.dumps(found())
         print(answer, flush=True)
         if _version():
-            _set_failure(answer)  # an error of an earlier program would be reported in place of the output
+            _set_failure(answer)  # an error of an earlier program would be reported instead of the output
         sys.exit(3)  # nothing was started
     try:
         _run(command, command["command_line"])

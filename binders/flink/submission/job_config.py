@@ -36,7 +36,7 @@ SETTINGS: Mapping[str, str] = {
 # Prefix of a job's global parameters; /jobs/:id/config has them, so the cluster alone identifies a job.
 PARAMETERS = "speck"
 
-# The attempt whose stamps the sinks continue, in place of the job's own.
+# The attempt whose stamps the sinks continue, instead of the job's own.
 LINEAGE_SETTING = "speck.lineage"
 
 # The numbers in the stamps of what the sinks write (see Attempt).

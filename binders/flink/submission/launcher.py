@@ -87,7 +87,7 @@ class Launcher:
                 raise rejection(self.rest.address, job, reason) from error
 
     def find(self, attempt: Attempt) -> Handle | None:
-        """The job of the attempt, also one that has failed, finished by itself, or was lost with its cluster.
+        """The job of the attempt, also one that has failed, finished, or was lost with its cluster.
 
         A lost job is found by its checkpoints: it must be started from them, not anew.  Where they cannot be
         seen, a job counts as lost if a JobManager that has ended since may have started it.  Raises

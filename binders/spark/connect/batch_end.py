@@ -28,7 +28,7 @@ class BatchEnd:
         self._client, self._probe = client, probe
 
     def wait(self, session: str, query: Query, seconds: float) -> bool:
-        """Wait for the end of the current batch, so many seconds at most; False if the query ended.
+        """Wait for the end of the current batch, at most ``seconds``; False if the query ended.
 
         A batch that is not over by then is aborted with the query, and repeated from the checkpoint.
         """
@@ -72,7 +72,7 @@ def call(client: ConnectClient, probe: ServerProbe, method: str, *texts: str) ->
 
 
 def _pauses(seconds: float) -> Iterator[None]:
-    """Yield at growing intervals, for so long."""
+    """Yield at growing intervals, for ``seconds``."""
     deadline, pause = time.monotonic() + seconds, 0.01
     while time.monotonic() < deadline:
         yield

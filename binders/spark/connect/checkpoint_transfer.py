@@ -64,7 +64,7 @@ class CheckpointFiles:
             try:
                 return self._read(location)
             except ServerRefused as error:
-                # The state store may delete old files once more after its query has ended.
+                # The state store may delete old files again after its query has ended.
                 if not error.error_class.startswith(_GONE):
                     raise
         return self._read(location)

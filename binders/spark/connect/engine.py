@@ -472,7 +472,7 @@ class ConnectEngine(EngineBinder):
             if self._batch_end.wait(session, query, self.stop_grace):
                 self._client.stop_query(session, query)
         except ServerRefused as error:
-            # Ended in between, or so long ago that Spark has forgotten it: there is nothing to stop.
+            # It ended in between, or Spark has forgotten it: there is nothing to stop.
             if not error.of_query:
                 raise
 

@@ -450,7 +450,7 @@ def _parameters(info: Mapping[str, str]) -> dict[str, str]:
 
 
 def _artifact_parts(name: str, content: bytes) -> Iterator[dict[str, Any]]:
-    """The fields, besides session and user, of the requests that upload one artifact."""
+    """The fields, except for session and user, of the requests that upload one artifact."""
     parts = [content[start : start + _CHUNK] for start in range(0, len(content), _CHUNK)] or [b""]
     chunks = [pb2.AddArtifactsRequest.ArtifactChunk(data=each, crc=crc32(each)) for each in parts]
     if len(chunks) == 1:

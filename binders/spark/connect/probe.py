@@ -179,7 +179,7 @@ class ServerProbe:
         except ServerRefused as error:
             if not error.of_session:
                 raise
-        self._session = str(uuid.uuid4())  # the server has closed the other for good
+        self._session = str(uuid.uuid4())  # the server has closed the other permanently
         return request(self._session)
 
 

@@ -34,7 +34,7 @@ class RunningQueries:
         self._probe = probe
 
     def mark(self, run: str, marks: Marks) -> None:
-        """Mark a run that was just started; without an answer it stays unmarked, and goes on."""
+        """Mark a run that was just started; without a response it stays unmarked, and runs."""
         self._call("setProperty", f"{_PREFIX}{run}", urlencode(marks.present(), safe=""))
 
     def forget(self, run: str) -> None:

@@ -67,7 +67,7 @@ def configuration(port: int, heap: str = "600m") -> dict[str, str]:
         # 200 tasks and 200 state stores for each aggregation otherwise.
         "spark.sql.shuffle.partitions": "1",
         # A checkpoint from a site with other storage is written as files, also local ones.  (Clients of the
-        # server can have it run any code, and so write any file, anyway.)
+        # server can run any code there, and so write any file, anyway.)
         "spark.sql.artifact.copyFromLocalToFs.allowDestLocal": "true",
         # Spark brings one session extension, which registers two functions of MLlib by way of Scala's
         # reflection, with its 1,200 classes.  The small server alone observes this setting.

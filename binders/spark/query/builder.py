@@ -151,7 +151,7 @@ def _refusal(result: DataFrame, mode: str) -> AnalysisException | None:
         query = result.writeStream.format("noop").outputMode(mode).start()
     except AnalysisException as error:
         return error
-    with contextlib.suppress(Exception):  # it fails by itself: the source refuses all queries but the job's
+    with contextlib.suppress(Exception):  # it fails on its own: the source refuses all queries but the job's
         query.stop()
     return None
 

@@ -112,7 +112,7 @@ def completed_rows(details: Mapping[str, Scalar]) -> int | None:
 
 
 def total_of(sources: Iterable[Mapping[str, Any]], name: str) -> float | None:
-    """The sum of a number over the sources that have it; ``None`` if none has."""
+    """The sum of a number over the sources that report it; ``None`` if none does."""
     numbers = [number for source in sources if (number := number_of(source.get(name))) is not None]
     return sum(numbers) if numbers else None
 

@@ -1,4 +1,4 @@
-"""Decides if a cluster has cores and memory for one more job, besides jobs that are about to start.
+"""Decides if a cluster has cores and memory for one more job, with those that are about to start.
 
 A driver takes its resources when it is submitted, and its executor some seconds later; see
 :mod:`binders.common.reservations`.
@@ -31,7 +31,7 @@ def has_capacity(workers: Iterable[Worker], drivers: int = 0, executors: int = 0
 
 
 def fit(workers: Iterable[Worker], drivers: int, executors: int) -> bool:
-    """True if so many drivers, and executors of one core, fit on the workers."""
+    """True if this number of drivers, and of executors of one core, fit on the workers."""
     free = list(workers)
     driver, executor = (DRIVER_CORES, DRIVER_MEMORY), (1, EXECUTOR_MEMORY)
     for cores, memory in [*[driver] * drivers, *[executor] * executors]:
@@ -55,7 +55,7 @@ def unplaced(cluster: Cluster, owners: Mapping[str, str], reserved: Set[str]) ->
 
 
 def no_capacity(address: str, name: str, workers: Iterable[Worker], others: int) -> NoCapacity:
-    """The error of a cluster without capacity for a job, besides so many ``others`` with a reservation."""
+    """The error of a cluster without capacity for a job and ``others`` that have a reservation."""
     before = f"; as much is reserved for {others} other jobs that are about to start" if others else ""
     return NoCapacity(
         f"{address} has no room for job {name!r}: it needs a driver of {DRIVER_CORES} core and "

@@ -23,7 +23,7 @@ _STATES = {
     "finished": JobState.STOPPED,
     "stopped": JobState.LOST,
 }
-ENDED = frozenset({"failed", "refused", "finished", "stopped", "gave_way"})  # of a driver that ends for good
+ENDED = frozenset({"failed", "refused", "finished", "stopped", "gave_way"})  # and not restarted
 STARTED = frozenset({"running", "failed", "finished"})  # of a driver whose query was started
 
 

@@ -350,7 +350,7 @@ class StandaloneEngine(EngineBinder):
         return standalone_checkup(self._master, self._known.scale is not None)
 
     def close(self) -> None:
-        """Close the connections; drivers go on running."""
+        """Close the connections; drivers continue to run."""
         self._master.close()
 
     # -- observing

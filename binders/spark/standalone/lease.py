@@ -57,7 +57,7 @@ class AttemptLease:
         return bool(self._files.exists(self._path(f"{self._checkpoint}/metadata")))
 
     def acquire(self, attempt: str, driver: str) -> str | None:
-        """Acquire the lease of an attempt for a driver; returns the other driver that has it, or ``None``.
+        """Acquire the lease of an attempt for a driver; returns the other driver that holds it, or ``None``.
 
         Raises :class:`OwnerUnknown`.
         """

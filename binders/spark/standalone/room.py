@@ -1,4 +1,4 @@
-"""The room of a cluster: slots, and cores and memory of its workers, but for those that others reserve."""
+"""The room of a cluster: slots, cores and memory of its workers, without those that others reserve."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from speck.errors import NoCapacity
 
 
 class Room:
-    """The room of one cluster with so many ``slots`` (``None``: without limit); reserves it for jobs."""
+    """The room of one cluster with ``slots`` (``None``: without limit); reserves it for jobs."""
 
     def __init__(self, master: Master, drivers: DriverRegistry, slots: int | None) -> None:
         self._master, self._drivers, self._slots = master, drivers, slots

@@ -1,4 +1,4 @@
-"""The demo of adaptation: a link gets worse while data flows, and the loop moves a job by itself."""
+"""The demo of adaptation: a link gets worse while data flows, and the adaptation loop moves a job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRIP = 0.03  # s between two sites
 _EDGE, _WORSE = 2.0e6, 0.5e6  # bit/s of the edges' links, and of the one that gets worse
 _CLOUD = 100e6  # bit/s
 _CALM = 45.0  # s with data at most, in which all jobs are measured
-_ASKED = 1.0  # s between two looks at the loop
+_ASKED = 1.0  # s between two polls of the loop
 
 Data = Mapping[str, Any]
 

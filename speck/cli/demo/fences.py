@@ -179,7 +179,7 @@ class FencesDemo(Demo):
         self._counts.jobs = sum(job["wanted"] == "running" for job in self._client.jobs())
 
     def _is_final(self, since: float) -> bool:
-        """True if a comparison of all agrees and no more comes, or nothing has come for too long."""
+        """True if a comparison of all agrees and nothing further comes, or nothing has come for too long."""
         totals = self._watcher.totals
         agreed = "awaited" in totals and not self._found().differences()
         quiet = time.monotonic() - max(since, self._watcher.changed)

@@ -209,7 +209,7 @@ class HotDemo(Demo):
         return self._all_sent() and time.monotonic() - self._watcher.changed > _QUIET
 
     def _await_counts(self) -> None:
-        """Send the reading that closes all windows, and wait until these are there, or no more come."""
+        """Send the reading that closes all windows, and wait until these are there, or none come."""
         file = self._directory / "closing.csv"
         file.write_text(self._watcher.ready["closing"] + "\n", encoding="utf-8")
         closing = Feeder("feeder-closing", file, self._target(), self._directory)

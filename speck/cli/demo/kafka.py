@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from speck.cli.demo.programs import Feeder, Watcher
 from speck.cli.demo.stages import CLOUD, Demo
 
-# Sensors speak MQTT, so that those of the cloud report to another site; and so do those who read results.
+# Sensors use MQTT, so that those of the cloud report to another site; and so do those who read results.
 _AT = "A"
 
 

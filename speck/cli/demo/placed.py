@@ -59,7 +59,7 @@ class PlacedDemo(Demo):
             self._until("the last lines are sent", self._all_sent)
 
     def _ask_again(self) -> None:
-        """Ask for advice once more: that which was followed is the best that there is."""
+        """Ask for advice again: the placement that was followed is the best one."""
         self._view.phase("Asked again")
         proposal = self._client.advise(COMPOSITION)
         self._view.placement(proposal)

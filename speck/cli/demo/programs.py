@@ -127,7 +127,7 @@ class Feeder(Program):
         return self.report is not None
 
     def finish(self) -> None:
-        """Have it send no more, and report what it has sent."""
+        """Stop sending, and report what was sent."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGUSR1)
 

@@ -292,7 +292,7 @@ class Demo:
         return all(feeder.ended() for feeder in self._feeders)
 
     def _has_read(self, lines: int) -> bool:
-        """True if the cleaner that is about to be removed has processed so many lines."""
+        """True if the cleaner that is about to be removed has processed this number of lines."""
         metrics = self._client.job(BEFORE).get("metrics") or {}
         read = metrics.get("input_rows") or 0
         if read > self._progress[0]:
@@ -354,7 +354,7 @@ class Demo:
         return sum(job["wanted"] == "running" for job in self._client.jobs())
 
     def _is_final(self, since: float) -> bool:
-        """True if all is counted and no more counts come, or none have come for too long."""
+        """True if all is counted and no further counts come, or none have come for too long."""
         totals = self._watcher.totals
         self._counts.counted_locally = totals.get("local", {})
         self._counts.counted_globally = totals.get("overall", {})

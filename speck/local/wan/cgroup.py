@@ -11,12 +11,12 @@ from types import TracebackType
 from typing import Self
 
 _ROOT = Path("/sys/fs/cgroup")
-_PERIOD = 10_000  # µs; of 100 ms, processes would stand still for most at a stretch
+_PERIOD = 10_000  # µs; with 100 ms, processes would be paused for most of it
 _PATIENCE = 10.0  # s, for processes to end
 
 
 class CpuQuota:
-    """A group whose processes use so many cores at most; a context manager, at whose end they are killed."""
+    """A group whose processes use at most ``cores``; a context manager, at whose end they are killed."""
 
     def __init__(self, name: str, cores: float) -> None:
         first = (_ROOT / "cpu").is_dir()
@@ -53,7 +53,7 @@ class CpuQuota:
         return [int(each) for each in (self._directory / "cgroup.procs").read_text().split()]
 
     def add(self, pid: int) -> None:
-        """Take a process in that runs already."""
+        """Add a running process."""
         (self._directory / "cgroup.procs").write_text(str(pid))
 
     def command(self, arguments: Sequence[str]) -> list[str]:

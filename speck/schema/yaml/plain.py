@@ -19,7 +19,7 @@ _LONGEST_NUMBER = 100  # characters
 
 
 def reads_otherwise(text: str, value: object) -> bool:
-    """True if the text of a plain scalar cannot be told from its value, or is a number to other programs."""
+    """True if a plain scalar's value does not determine its text, or other programs read it as a number."""
     if isinstance(value, str):
         if text[:1] not in _BEGIN_OF_NUMBER:  # as most texts
             return False

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_GONE = 10_000  # removed items that are remembered; a reader that is further behind begins anew
+MOST_GONE = 10_000  # removed items that are remembered; a reader that is further behind starts over
 
 Key = tuple[str, str]
 

@@ -28,7 +28,7 @@ CHECK = 1.0  # s; a token that is withdrawn, or gets another role, ends its stre
 EVENTS = 200  # last lines of the audit log
 LINKED_SITES = 50  # of which all links are in the view; of more, the measured ones
 OPERATIONS = 8  # last operations that have their actions in the view; the others are at /operations/ID
-_SHARE = 10  # a part that took a second is read again after so many seconds
+_SHARE = 10  # times the duration of a read, after which the part is read again
 _FIRST = 10.0  # s, that the first follower waits for the first items
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Watcher:
         self.loop.start()
 
     def end(self) -> None:
-        """Read no more; the result of a read that has begun is dropped."""
+        """Stop reading; the result of a read that has begun is dropped."""
         self.loop.close(0.0)
 
     def join(self) -> None:

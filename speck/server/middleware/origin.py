@@ -120,7 +120,7 @@ def host_of(address: str) -> str:
 
 
 def _same(origin: str, host: str) -> bool:
-    """True if an origin is this host, with any scheme: behind a proxy that speaks TLS it is unknown."""
+    """True if an origin is this host, with any scheme: behind a proxy that terminates TLS it is unknown."""
     scheme, _, name = origin.lower().partition("://")
     default = {"http": ":80", "https": ":443"}.get(scheme)
     if default is None:

@@ -1,4 +1,4 @@
-"""Limits the requests of each client: so many a second, and some more at once."""
+"""Limits the requests of each client by a token bucket: a rate, and a burst."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from flask import Flask, Response, g, request
 from speck.observe.metrics import Metrics
 
 OTHER = "other"  # a path that no route has, a method that is none of these
-REFUSED = "refused"  # in place of the route of requests that do not reach the application
+REFUSED = "refused"  # the route of requests that do not reach the application
 _METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
 
 

@@ -33,7 +33,7 @@ from speck.store.opening import writes_of
 
 _log = logging.getLogger(__name__)
 
-_LOOK = 0.5  # s between two looks at the witness
+_LOOK = 0.5  # s between two requests to the witness
 DEPOSED = 1  # the exit code of a primary that another server may have replaced
 
 
@@ -147,7 +147,7 @@ class Standby:
         return None
 
     def _resumes(self, vote: Vote) -> bool:
-        """True if it was the primary, and nobody else has been since, nor could be."""
+        """True if it was the primary, and no other server has been since, nor could be."""
         own = vote.holder == self._node.identifier and vote.epoch == self._node.epoch
         return vote.epoch > 0 and own and not vote.former
 

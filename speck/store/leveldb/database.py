@@ -220,7 +220,7 @@ class Database:
             yield
 
     def _recover(self) -> None:
-        """Open the database anew after a write that failed, once there is room again."""
+        """Open the database again after a failed write, once there is room."""
         if self._failure is None or self._closed:
             return
         with self._troubles(), tempfile.TemporaryFile(dir=self.directory) as probe:

@@ -124,7 +124,7 @@ def _file_member(name: str, file: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def restore(file: IO[bytes], name: str, directory: Path) -> Restored:
-    """Make a store of a backup; ``name`` is the file's.  All of it comes to be, or nothing.
+    """Make a store of a backup; ``name`` is the file's.  Creates all of it, or nothing.
 
     Raises :class:`~speck.errors.StoreError` when there is something in the directory already, and for a
     file that is no whole backup.

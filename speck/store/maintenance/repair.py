@@ -93,7 +93,7 @@ def _refuse_incomplete(directory: Path) -> None:
 
 
 def _salvage(directory: Path) -> list[Finding]:
-    """Build the database anew of what can be read, where some of it cannot."""
+    """Rebuild the database from what can be read, if some of it cannot."""
     readable: list[Record] = []
     with closing(Database(directory)) as database:
         try:

@@ -67,7 +67,7 @@ class RoutedRouter:
 
 
 def _routing(setting: RouterSetting) -> dict[str, Any]:
-    """The routing as JSON has it."""
+    """The routing as JSON."""
     found = {name: getattr(setting, name) for name in _FIELDS}
     lists = {name: list(found[name]) for name in _LISTS}
     return found | lists | {"options": dict(setting.options)}

@@ -45,7 +45,7 @@ class Operator(Protocol):
         """The messages for the rows or frames of the next batch."""
 
     def report(self, busy: float, wall: float) -> Output:
-        """The report of the last step, which took so many seconds."""
+        """The report of the last step, with its processor time and wall time, s."""
 
     def dump(self) -> bytes:
         """The state."""

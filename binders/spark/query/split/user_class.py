@@ -35,7 +35,7 @@ _NO_COLUMNS = ("key", "_hash", "_arrival", "times")
 METHODS = ("rows", "add", "merge", "finish")
 
 _CONTROL = "_control"
-# A node of the analysed plan: the generator, the columns that it needs no more, and if it is an outer one.
+# A node of the analysed plan: the generator, the columns that it no longer needs, and if it is an outer one.
 _GENERATOR = re.compile(r"~Generate (\w+)\(.*\), (?:\[[\d, ]*\], )?false\b")
 
 _TIMES = (TimestampType, TimestampNTZType)

@@ -263,7 +263,7 @@ class _OperationSchema(Schema):
 
 
 class OperationSchema(_OperationSchema):
-    """One apply or delete at work, or ended."""
+    """One apply or delete, running or ended."""
 
     actions = fields.List(
         fields.Nested(ProgressSchema), metadata={"description": "one for each job, and how far it is"}
