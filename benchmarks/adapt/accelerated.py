@@ -98,7 +98,7 @@ def _noise(seed: int) -> int:
 
 
 def _outage() -> dict[str, Any]:
-    """An edge that is silent for 60 s, with the reconciler at work."""
+    """An edge that is silent for 60 s, while the reconciler runs."""
     with plant_at(Truth(), options=WAN_FIRST) as plant:
         list(plant.run(HOUR / 2))
         before, where = len(plant.steps), plant.bench.where

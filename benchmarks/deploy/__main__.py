@@ -75,7 +75,7 @@ class Bench:
         return Chain(self.kind.program, self.places, length, modified, version)
 
     def quiet(self, jobs: int) -> None:
-        """Wait until so many jobs run, and nothing else goes on."""
+        """Wait until this number of jobs run, and nothing else is in progress."""
         self.kind.await_quiet(self.engines, jobs)
 
     def round(self, name: str, way: Way, length: int) -> None:

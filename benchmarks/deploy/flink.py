@@ -208,7 +208,7 @@ class Floor:
 
 
 def await_quiet(addresses: Sequence[str], desired: int = 0) -> None:
-    """Wait until so many jobs in all run, and none is on its way."""
+    """Wait until this number of jobs run in all, and none is starting."""
     clusters = [FlinkRest(address) for address in addresses]
     pause = 0.01 + 0.001 * desired  # s; a cluster takes a millisecond of processor time to tell of a job
     deadline = time.monotonic() + _PATIENCE

@@ -84,7 +84,7 @@ class _Requests:
         return {"do": "stop", "remote": _remote(address, session)}
 
     def forget(self) -> None:
-        """All jobs were stopped: the next are to begin anew."""
+        """All jobs were stopped: the next ones start over."""
         self.sessions.clear()
         self._directory.cleanup()
         self._directory = tempfile.TemporaryDirectory(prefix="speck-deploy-")

@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 
 def rate(interval: float) -> float:
-    """Messages/s of a stream with an interval of so many ms."""
+    """Messages/s of a stream with an interval, ms."""
     return 1000 / interval
 
 
@@ -69,7 +69,7 @@ def expected(interval: float) -> float:
 
 
 def window_rows(runs: int, seconds: float, intervals: Sequence[float]) -> Iterator[Row]:
-    """The paper's window, with a client in place of its job."""
+    """The paper's window, with a client instead of its job."""
     link = Link.of(None, ROUND_TRIP)
     places = {site: Place(cores=1.0, engine="") for site in (_LOCAL, _REMOTE)}
     for interval in intervals:

@@ -18,7 +18,7 @@ TOPIC = "instances/in"
 SHARED = "$share/instances/"  # before the topic
 FOR_EVER = 0xFFFFFFFF
 TIMEOUT = 30.0  # s
-QUIET = 1.0  # s without a message, after which no more is expected
+QUIET = 1.0  # s without a message, after which none is expected
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def ended(broker: MosquittoServer, messages: int, how: str) -> Figures:
             time.sleep(4.0)
         else:
             first.delete()
-        # What the broker kept for it would come to a member that makes the session anew.
+        # The broker would deliver what it kept to a member that creates the session again.
         first.connect(acknowledges=True)
         await_quiet((first, second))
         first.leave()
@@ -170,7 +170,7 @@ def restarted(broker: MosquittoServer, messages: int, group: str) -> Figures:
 
 
 def account(messages: int, *members: Member) -> Figures:
-    """The lost and the doubled ones of so many messages."""
+    """The lost and the doubled ones of this number of messages."""
     had = [set(each.numbers) for each in members]
     distinct = set().union(*had)
     return {"lost": messages - len(distinct), "doubled": sum(map(len, had)) - len(distinct)}

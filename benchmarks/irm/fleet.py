@@ -149,7 +149,7 @@ class Fleet:
             self._at(now + IDLE, "idle")
 
     def _idle(self, now: float, what: None) -> None:
-        """Nothing by itself: :meth:`_scale` follows each event."""
+        """Do nothing: :meth:`_scale` follows each event."""
 
     def _ready(self, now: float, what: None) -> None:
         self._starting -= 1

@@ -176,7 +176,7 @@ def send(broker: str, lines: Sequence[str], rate: float) -> dict[str, float]:
 
 
 def _await_results(output: Listener, awaited: int) -> None:
-    """Return when so many windows have come, or none for long."""
+    """Return when this number of windows has come, or none for a while."""
     changed, count = time.monotonic(), 0
     while count < awaited and time.monotonic() < changed + PATIENCE:
         time.sleep(0.2)

@@ -206,7 +206,7 @@ def _uneven(runs: Mapping[str, Run], z: float, seed: int) -> Iterator[tuple[str,
 def _measured(
     measured: Measured, stream: Stream, speeds: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> Run:
-    """A run in which the partitioner is told the work of each slide; the first 8 slides are left out."""
+    """A run in which the partitioner gets the work of each slide; the first 8 slides are left out."""
     policies = tuple(map(shipped_text, measured.policies))
     kind = PARTITIONERS[measured.partitioner].partitioner
     return run(kind, stream, WORKERS, dict(measured.options), speeds, first=8, policies=policies)

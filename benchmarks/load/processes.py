@@ -68,7 +68,7 @@ class Running:
 def running(
     name: str, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[Running]:
-    """A process whose output goes to ``NAME.log`` in the directory, but for what it has to say to us.
+    """A process whose output goes to ``NAME.log`` in the directory, except for its messages to the caller.
 
     Its standard input and output are pipes, as text.
     """
@@ -96,7 +96,7 @@ def server(name: str, kind: LocalServer, directory: Path, heap: str) -> Iterator
     ports = free_test_ports(kind.ports)
     directory.mkdir(parents=True, exist_ok=True)
     command, environment = kind.command(ports, directory, heap)
-    # What it prints goes to its log too: nobody reads from it here.
+    # Its output goes to its log, too: no reader is here.
     quiet = ["/bin/sh", "-c", 'exec "$@" >&2', "sh", *command]
     with running(name, quiet, directory, environment) as started:
         deadline = time.monotonic() + _START_TIMEOUT

@@ -56,7 +56,7 @@ def filled(command: Sequence[str]) -> list[str]:
 
 
 def optimised(command: Sequence[str]) -> list[str]:
-    """The command line of an engine with Java's optimising compiler, as all but local ones have it."""
+    """The command line of an engine with Java's optimising compiler, as all but local ones run."""
     if process_group.__name__ in command:
         return process_group.command([optimised(program) for program in json.loads(command[-1])])
     return [word for word in command if word != "-XX:TieredStopAtLevel=1"]

@@ -33,7 +33,7 @@ from testbed.servers.chromium import Page, missing, start
 from testbed.servers.rest import RestServer, rest_server
 from testbed.termination import run
 
-FEW = 1000  # jobs, up to which each is written and drawn by itself
+FEW = 1000  # jobs, up to which each is written and drawn separately
 PERIOD = 0.5  # s between two changes
 
 _FIRST = """

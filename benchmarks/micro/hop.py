@@ -173,7 +173,7 @@ def figure(rounds: list[dict[str, float]], name: str) -> Figure:
 
 
 def profile(engine: Engine, handle: Handle, work: Callable[[], object]) -> dict[str, float]:
-    """The medians of the parts of a micro-batch (ms) and of its rows, as told by the engine during ``work``.
+    """The medians of the parts of a micro-batch (ms) and of its rows, as reported during ``work``.
 
     The progress is asked for every 20 ms, so this is a run of its own, and no other figure comes from it.
     """

@@ -174,7 +174,7 @@ def _composition(engine: str, jobs: int) -> bytes:
 
 
 def _pass(broker: str, messages: int, expected: int) -> None:
-    """Publish so many messages, and wait until so many came out."""
+    """Publish this number of messages, and wait until as many came out."""
     arrived: queue.Queue[str] = queue.Queue()
     with _connected(broker, lambda message: arrived.put(message.topic)) as client:
         for number in range(messages):

@@ -1,4 +1,4 @@
-"""Relays with paho: every message of one topic goes on to another, QoS 1 both ways.
+"""Relays with paho: every message of one topic is passed to another, QoS 1 both ways.
 
 ``python -m benchmarks.paho_relay PORT FROM TO`` prints ``ready`` once it is subscribed; SIGTERM ends it.  It
 is what :mod:`benchmarks.micro.hop` measures an engine's hop against, so nothing is done for a message but to

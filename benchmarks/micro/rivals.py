@@ -114,7 +114,7 @@ def _flink_jar(tools: Path) -> Path:
 
 @dataclass(frozen=True)
 class Options:
-    """``rounds`` by kind of harm; messages of a round, and of the look at memory; when to begin no more."""
+    """``rounds`` by kind of fault; messages of a round and of a memory reading; when to stop."""
 
     rounds: dict[str, int]
     messages: int
@@ -125,7 +125,7 @@ class Options:
 
     @property
     def sizes(self) -> list[int]:
-        """The numbers of hops of the looks at memory."""
+        """The numbers of hops of the memory readings."""
         return sorted({1, self.jobs}) if self.jobs else []
 
 

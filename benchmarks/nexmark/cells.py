@@ -138,7 +138,7 @@ class Bench:
     def _placements(
         self, composition: Composition, inputs: Inputs
     ) -> dict[str, tuple[list[str], PlacementResult]]:
-        """Each different placement, and the policies that have it."""
+        """Each different placement, and the policies that choose it."""
         found: dict[str, tuple[list[str], PlacementResult]] = {}
         for name in policies():
             if name in _LEFT_OUT:
@@ -217,7 +217,7 @@ class Bench:
 
     @contextmanager
     def _running(self, query: str, composition: Composition, speed: float) -> Iterator[Read]:
-        """While the block runs, the jobs run anew, events come, and results are read.
+        """While the block runs, newly started jobs run, events come, and results are read.
 
         The first event is at the begin of a window, so that all runs have the same rows in each.
         """

@@ -203,7 +203,7 @@ class Platform:
             raise RuntimeError(f"the operation failed: {operation.to_dict()}")
 
     def profile(self, seconds: float) -> Inputs:
-        """Have all jobs measured for so many seconds; returns the profiles."""
+        """Measure all jobs for this number of seconds; returns the profiles."""
         profiles = self.services.profiles
         profiles.measure("", seconds)
         time.sleep(seconds)

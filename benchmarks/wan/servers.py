@@ -30,7 +30,7 @@ from testbed.wan.endpoint import accepts
 
 BROKER, REST, CONNECT = 1883, 8081, 15002
 _FLINK_PORTS = (REST, 6123, 6124, 6122, 6121)
-_UNBOUNDED = 1e9  # bit/s, as an inventory has it
+_UNBOUNDED = 1e9  # bit/s, as in an inventory
 _ALL_CORES = 64.0
 MANAGER = "StandaloneSessionClusterEntrypoint"  # the class of Flink's JobManager
 _PATIENCE = 180.0  # s, for all servers to come up
@@ -173,7 +173,7 @@ class Servers:
     def _run(
         self, stack: ExitStack, site: str, name: str, command: Sequence[str], environment: Mapping[str, str]
     ) -> None:
-        # What it prints goes to its log: nobody reads from its pipe.
+        # Its output goes to its log: its pipe has no reader.
         quiet = ["/bin/sh", "-c", 'exec "$@" >&2', "sh", *command]
         inside = self._quotas[site].command(self.network.command(site, quiet))
         stack.enter_context(running(name, inside, self.directory / site, environment))

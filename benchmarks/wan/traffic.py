@@ -94,7 +94,7 @@ class Stream:
     former: int = 0
 
     def due(self, seconds: float) -> int:
-        """The number of readings that are due after so many more seconds."""
+        """The number of readings that are due after a further time, s."""
         self.owed += self.rate * seconds
         whole = int(self.owed)
         self.owed -= whole
@@ -196,7 +196,7 @@ class Results:
         self.counted[site] = readings
 
     def taken(self, seconds: float) -> dict[str, float]:
-        """The figures, from which the next begin anew."""
+        """The figures since the last call."""
         ages = sorted(self.ages)
         found = {"messages": len(ages), "readings": self.readings, "seconds": seconds, "gap": self.gap}
         if ages:

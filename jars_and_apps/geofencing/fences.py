@@ -450,7 +450,7 @@ class Index:
     def _with(self, fences: Sequence[Fence]) -> Index:
         rows = {each.name: each.dump() for each in fences}
         small = self.small.under(Layer.of(fences, rows))
-        # Of the sizes at which the layers are made anew, the root costs least for a number of single changes.
+        # Of the sizes at which the layers are rebuilt, the root costs least for a number of single changes.
         if len(small.rows) ** 2 > 2 * len(self.large.rows):
             made = Index(self.large.under(small))
         else:

@@ -91,7 +91,7 @@ def transitions(visits: dict[str, Visit], at: Located, *, first: bool) -> list[E
     ``first`` is true if nothing is known of the mover.
     """
     events: list[Event] = []
-    # What has been told of a fence stays so inside it: most positions are in the fences of the one before.
+    # A reported fence stays valid inside it: most positions are in the fences of the previous one.
     for fence, (dwell, confirm) in at.within.items():
         visit = visits.get(fence)
         if visit is None:

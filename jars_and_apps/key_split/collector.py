@@ -81,7 +81,7 @@ class Collector(Shard[ReducerSetting]):
         return self._close(max((frame.header.closed_after for frame in found), default=NEVER))
 
     def report(self, busy: float, wall: float) -> Output:
-        """The report of the last step, which took so many seconds of processor and of wall time."""
+        """The report of the last step, with its processor time and wall time, s."""
         return self._report("whole", self._panes.closed, len(self._panes), busy, wall)
 
     def _is_mine(self, frame: Frame) -> bool:
@@ -89,7 +89,7 @@ class Collector(Shard[ReducerSetting]):
         return frame.shard == self._setting.shard and self._windows.has(slides)
 
     def _gather(self, frame: Frame, parts: dict[tuple[int, str, int], list[bytes]]) -> None:
-        """Put the states of the frame to those of the batch, but for slides that were closed before it."""
+        """Add the states of the frame to those of the batch, except for slides that were closed before it."""
         columns = (frame.batch.column(name).to_pylist() for name in STATES)
         for key, hashed, slide, count, state in zip(*columns, strict=True):
             if self._panes.open(slide):

@@ -90,7 +90,7 @@ class Combiner(Shard[CombinerSetting]):
         return outputs
 
     def report(self, busy: float, wall: float) -> Output:
-        """The report of the last step, which took so many seconds of processor and of wall time."""
+        """The report of the last step, with its processor time and wall time, s."""
         return self._report(str(self._setting.worker), self._panes.closed, len(self._panes), busy, wall)
 
     def _is_mine(self, frame: Frame) -> bool:
@@ -159,7 +159,7 @@ class Combiner(Shard[CombinerSetting]):
         self._fields["groups"] += batch.num_rows
 
     def _timely(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The groups that have rows of open slides; others, of a router that began anew, are late."""
+        """The groups that have rows of open slides; others, of a router that was reset, are late."""
         counts = np.diff(batch.column("rows").offsets.to_numpy())
         timely = batch.column("slide").to_numpy() + self._windows.slides > self._panes.closed
         late = int(counts[~timely].sum())

@@ -54,7 +54,7 @@ class Groups:
 
 
 def group(rows: Rows, slides: Integers, places: Integers, piece: int | None = PIECE) -> Groups:
-    """The groups of rows with these slides that go to these places, cut to frames of so many bytes."""
+    """The groups of rows with these slides that go to these places, cut to frames of ``piece`` bytes."""
     order, code = _sort(rows.hashes, slides, places)
     rows, slides, places, code = rows.take(order), slides[order], places[order], code[order]
     changes = code[1:] != code[:-1]

@@ -1,4 +1,4 @@
-"""Hashes of keys, mixed anew for each purpose."""
+"""Hashes of keys, mixed differently for each purpose."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Keys:
         self.last = np.insert(self.last, into, slides[~known])
 
     def move(self, hashes: Hashes, since: Slides, owners: Workers) -> None:
-        """Give these keys (distinct) to new owners from these slides on, in place of moves at them."""
+        """Give these keys (distinct) to new owners from these slides on, instead of moves at them."""
         moved = np.concatenate((hashes, self._moved))
         begun = np.concatenate((since, self._since))
         given = np.concatenate((owners, self._owner)).astype(np.int32)

@@ -38,7 +38,7 @@ class Reducer(Shard[ReducerSetting]):
         self._partials = defaultdict(lambda: defaultdict(list))
         self._streams: defaultdict[Source, Stream] = defaultdict(Stream)
         self._ends: dict[Source, int] = {}
-        self._named: dict[Source, int] = {}  # combiners that a source has been told of
+        self._named: dict[Source, int] = {}  # combiners that a source has been notified of
         self._out: list[int] = []  # by combiner: the end up to which others had closed before
         self._shards: tuple[int, ...] = ()
         self._closed = NEVER
@@ -90,7 +90,7 @@ class Reducer(Shard[ReducerSetting]):
         return self._close()
 
     def report(self, busy: float, wall: float) -> Output:
-        """The report of the last step, which took so many seconds of processor and of wall time."""
+        """The report of the last step, with its processor time and wall time, s."""
         states = sum(map(len, self._partials.values()))
         return self._report("reducer", self._closed, states, busy, wall)
 
@@ -116,7 +116,7 @@ class Reducer(Shard[ReducerSetting]):
         self._fields["partials"] += frame.batch.num_rows
 
     def _note_combiners(self, source: Source, header: Header) -> None:
-        """Note what this source had closed when it was told of further combiners."""
+        """Note what this source had closed when it was notified of further combiners."""
         self._out += [NEVER] * (len(self._shards) - len(self._out))
         for worker in range(self._named.get(source, 0), len(header.shards)):
             self._out[worker] = max(self._out[worker], header.closed_before)
@@ -129,7 +129,7 @@ class Reducer(Shard[ReducerSetting]):
         self._closed = max(self._closed, min(ends, default=NEVER))
         outputs = []
         of = self._setting.aggregation, self._windows
-        named = min(self._named.values(), default=0)  # of others, those that are not told yet closed before
+        named = min(self._named.values(), default=0)  # others that are not notified yet closed before
         for end in sorted(end for end in self._partials if end <= self._closed):
             for key, parts in sorted(self._partials.pop(end).items()):
                 timely = [part for part in sorted(parts) if end > self._out[part[0]] and named > part[0]]

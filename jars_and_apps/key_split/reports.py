@@ -26,7 +26,7 @@ def report(part: str, fields: Mapping[str, Any], faults: Counter[str], busy: flo
 
 
 def measurement(rows: int, busy: float, wall: float) -> bytes:
-    """The time (s) of a worker of a split in one job for so many rows, for the collector's report."""
+    """The time (s) of a worker of a split in one job for this number of rows, for the collector's report."""
     return _MARK + json.dumps({"rows": rows, "busy": busy, "wall": wall}).encode()
 
 

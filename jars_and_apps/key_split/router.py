@@ -161,7 +161,7 @@ class Router:
         return int((pc.max(batch.column("_arrival")).as_py() + DAY_US) // self._windows.slide_us)
 
     def report(self, busy: float, wall: float) -> Output:
-        """The report of the last step, which took so many seconds of processor and of wall time."""
+        """The report of the last step, with its processor time and wall time, s."""
         return report("partitioner", {**self._fields, "state_bytes": self._bytes}, self._faults, busy, wall)
 
     def _route(
@@ -242,7 +242,7 @@ class Router:
             worker = int(np.searchsorted(self._starts, place, side="right")) - 1
             contents = [batch.slice(each.start, each.stop - each.start) for each in groups.pieces_of(place)]
             contents += notices.to(place).batches(batch.schema)
-            # A new combiner is told what is closed: the reducer waits for it from now on.
+            # A new combiner gets what is closed: the reducer waits for it from now on.
             new = not self._numbers[place] and self._newest != NEVER
             if not contents and (to_all or new):
                 contents = [batch.slice(0, 0)]
@@ -304,7 +304,7 @@ class Router:
         return None if self._closed == NEVER else self._closed * self._windows.slide_us
 
     def _routing(self) -> list[Any]:
-        """Everything that decides on homes and workers; another one begins the partitioner anew."""
+        """Everything that decides on homes and workers; another one resets the partitioner."""
         setting = self._setting
         found = [setting.name, list(setting.weights), setting.seed, dict(setting.options), setting.measured]
         return [*found, list(setting.policies)] if setting.policies else found
@@ -319,7 +319,7 @@ class Router:
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """Pairs of a key's hash and a slide that are shared, and the places to be told."""
+    """Pairs of a key's hash and a slide that are shared, and the places to be notified."""
 
     places: NDArray[np.int64]
     hashes: Hashes

@@ -110,7 +110,7 @@ class Feeder:
         self._ends = False
 
     def end(self, *_: object) -> None:
-        """Send no more; a handler of signals."""
+        """Stop sending; a handler of signals."""
         self._ends = True
 
     def feed(self, lines: Iterable[Line]) -> Counts:

@@ -184,7 +184,7 @@ class Bench:
             self.finish()
 
     def decide(self, times: int = 1) -> None:
-        """Let so many periods pass, with a decision in each."""
+        """Advance by this number of periods, with a decision in each."""
         self.round(60.0, times)
 
     def finish(self) -> None:

@@ -74,7 +74,7 @@ class LinkBench:
     def restart_agent(self) -> None:
         """End the agent, and start another one on the same directory."""
         self.end_agent()
-        # The hub hears of it a little later, and would take a call for the connection that has ended.
+        # The hub notices it a little later, and would accept a call for the connection that has ended.
         eventually(lambda: self.hub.presence("A"), lambda found: found is None, PATIENCE)
         self.agent = self.start_agent()
         self.await_contact()

@@ -37,7 +37,7 @@ class Clock:
 
 @dataclass
 class Bench:
-    """One coordinator after the other on one store; the loop goes round when it is told to."""
+    """One coordinator after the other on one store; a test starts each round of the loop."""
 
     world: World
     directory: Path

@@ -78,7 +78,7 @@ def spark_stream(
     cores: int = 1,
     disturbed: Callable[[int, float], float] = lambda number, work: work,
 ) -> list[JobSample]:
-    """The samples of a Spark job whose batches (five a sample) have so many rows."""
+    """The samples of a Spark job whose batches (five a sample) have this number of rows."""
     samples = [JobSample(engine_id="s1", observed=BEGIN, messages_in=0, messages_out=0, cores_used=cores)]
     batches: list[BatchSample] = []
     messages = 0

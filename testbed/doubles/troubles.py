@@ -34,7 +34,7 @@ class Trouble:
 
 @dataclass
 class Hold:
-    """Calls that match wait until ``release`` is called, but for the first ones, which are ``spared``.
+    """Calls that match wait until ``release`` is called, except for the first ``spared`` ones.
 
     ``reached`` is set when one waits.
     """

@@ -50,7 +50,7 @@ class RunningJob:
 
     @property
     def form(self) -> str:
-        """The fingerprint in its marks, which an engine does not compute anew for each question."""
+        """The fingerprint in its marks, which an engine does not compute again for each request."""
         if self._formed is None or self._formed[0] is not self.job:
             self._formed = self.job, form_fingerprint(self.job)
         return self._formed[1]
@@ -97,7 +97,7 @@ class BrokerState:
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     ages: dict[str, float] = field(default_factory=dict)  # by session, s; of the oldest message of a backlog
-    deleted: dict[str, int] = field(default_factory=dict)  # by session; messages that nobody has read
+    deleted: dict[str, int] = field(default_factory=dict)  # by session; unread messages
     partitions: dict[str, int] = field(default_factory=dict)  # by topic, of topics that were made
     kept: dict[str, int] = field(default_factory=dict)  # by topic; messages for sessions that begin there
     skipped: dict[str, int] = field(default_factory=dict)  # by session; messages that a start lies behind
@@ -178,7 +178,7 @@ class World:
         self._set_reachable(address, True)
 
     def restart(self, address: str) -> None:
-        """Start an engine anew: it knows no job any more, what it wrote as state is still there."""
+        """Restart an engine: its jobs are gone, their stored state is still there."""
         with self.lock:
             for running in self.engine(address).jobs.values():
                 self.states.add(checkpoint(running.attempt))
@@ -232,7 +232,7 @@ class World:
             )
 
     def publish(self, broker: str, topic: str, payload: bytes) -> None:
-        """Publish a message, which those get who are subscribed now; nobody if the broker is down."""
+        """Publish a message, for the present subscribers; for none if the broker is down."""
         with self.lock:
             place = self.broker(broker)
             for feed in place.feeds if place.reachable else ():
@@ -268,7 +268,7 @@ class World:
         )
 
     def is_cut_off(self, copy: RunningJob) -> bool:
-        """True if a copy is where nobody reaches it, nor the broker from which it reads."""
+        """True if neither a copy nor the broker from which it reads is reachable."""
         with self.lock:
             engine = next(each for each in self.engines.values() if copy.attempt.id in each.jobs)
             return not engine.reachable and not self.broker(copy.job.source_broker).reachable

@@ -55,7 +55,7 @@ class Form:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
-        """The job as a composition has it."""
+        """The job as in a composition."""
         arguments = {**self.program.get("arguments", {}), **self.arguments}
         return {
             **self.program,

@@ -125,7 +125,7 @@ def count_store(points: Points) -> None:
 
 
 def count_binders(points: Points) -> None:
-    """Every call of a method of whatever binder the registry comes to hold."""
+    """Every call of a method of any binder of the registry."""
     original = Registry.of
 
     def counted_kind(kind: Any) -> Any:

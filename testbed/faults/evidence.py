@@ -28,7 +28,7 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def missing(counts: Sequence[int]) -> str:
-    """The positions of the messages of one writer that were counted by nobody, as :func:`ranges`."""
+    """The positions of the messages of one writer that no job counted, as :func:`ranges`."""
     return ranges(number for number, count in enumerate(counts) if count == 0)
 
 

@@ -60,7 +60,7 @@ def kill_spark(rig: Rig) -> None:
 
 
 def kill_task_manager(rig: Rig) -> None:
-    """SIGKILL of the Flink TaskManager; Flink itself goes on when there is another."""
+    """SIGKILL of the Flink TaskManager; Flink itself continues when there is another."""
     rig.flink.kill_task_manager()
 
 
@@ -71,7 +71,7 @@ def kill_job_manager(rig: Rig) -> None:
 
 
 def kill_engines(rig: Rig) -> None:
-    """SIGKILL of both engines, whose jobs nobody starts until the rig applies again after some silence."""
+    """SIGKILL of both engines, whose jobs start only when the rig applies again after some silence."""
     rig.spark.kill()
     rig.flink.kill_job_manager()
     rig.spark.start()
@@ -107,7 +107,7 @@ def _waiting_messages(rig: Rig) -> Iterator[None]:
 
 
 def cut_link(seconds: float) -> Callable[[Rig], None]:
-    """The way to the broker between the jobs is cut for a while, without a word."""
+    """The way to the broker between the jobs is cut silently for a while."""
 
     def cut(rig: Rig) -> None:
         rig.link.cut(seconds)
@@ -128,7 +128,7 @@ FAULTS: Mapping[str, Callable[[Rig], object]] = {
 
 
 def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
-    """A job moves off a site that is cut off, and goes on there until the site comes back.
+    """A job moves off a site that is cut off, and runs there until the site comes back.
 
     The processes of the site are paused, and respond neither to SpecK nor to brokers.
     Then another job does the same, with the broker from which it reads (:func:`leave_with_broker`).
@@ -221,7 +221,7 @@ def _abandoned_after(reap: Callable[[], object], rig: Rig) -> list[object]:
 
 
 def _states_of(rig: Rig, far: FlinkServer, attempt: str) -> list[str]:
-    """The checkpoints and savepoints of an attempt at the far site, but for what its successor began from."""
+    """The checkpoints and savepoints of an attempt at the far site, without the start of its successor."""
     checkpoints = (rig.flink.cluster.checkpoints / attempt).glob("chk-*/_metadata")
     savepoints = far.cluster.savepoints.glob(f"*/{attempt}/*/_metadata")
     found = {f"file:{each.parent}" for each in (*checkpoints, *savepoints)}

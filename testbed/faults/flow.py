@@ -107,7 +107,7 @@ def _await_taken(under_way: list[Sent]) -> None:
 
 
 class Listener:
-    """Keeps what comes to a topic, in order, and when (s, of a clock that only goes forward).
+    """Keeps the messages of a topic, in order, with their times (s, of a monotonic clock).
 
     What leaves a composition comes at least once: a repetition is dropped by its stamp, as readers may do.
     """

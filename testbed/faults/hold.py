@@ -50,7 +50,7 @@ _PERIOD = 10.0  # s between two samples
 _FIRST_PART = 3600.0  # s
 _REST = (15.0, 45.0)  # s between two faults
 _MEBIBYTE = 1 << 20
-_PATIENCE = 300.0  # s, until a change that failed for a fault is tried no more
+_PATIENCE = 300.0  # s, for which a change that failed for a fault is retried
 
 
 # --- faults
@@ -118,7 +118,7 @@ FAULTS: Mapping[str, Callable[[Trial], object]] = {
 
 
 class BrokerSizes:
-    """The sizes that a Mosquitto publishes, in a block of ``with``; connects again by itself."""
+    """The sizes that a Mosquitto publishes, in a block of ``with``; reconnects automatically."""
 
     _TOPICS: Mapping[str, str] = {
         "$SYS/broker/heap/current": "broker_heap",
@@ -224,7 +224,7 @@ def growth(samples: Sequence[Mapping[str, float]], first_part: float) -> dict[st
 
 
 def hold(bed: Testbed, seconds: float, seed: int, rate: float) -> dict[str, Any]:
-    """Run for so long, and count; answers the figures with all samples."""
+    """Run for the given time, and count; returns the figures with all samples."""
     chance = random.Random(seed)
     done: Counter[str] = Counter()
     errors: list[str] = []

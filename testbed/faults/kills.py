@@ -64,7 +64,7 @@ def at_points(
 
 
 def at_some_points(trial: Trial, pairs: Iterable[Pair], kills: int) -> Points:
-    """Kill at so many points of each change, taken by chance."""
+    """Kill at this number of random points of each change."""
 
     def some(names: Sequence[str]) -> list[int]:
         numbers = effects(names)

@@ -110,7 +110,7 @@ def update_rolled_back(trial: Trial) -> None:
 
 
 def update_after_death(trial: Trial) -> None:
-    """The JobManager is killed, its tasks go on for a while; then the jobs are applied in another form."""
+    """The JobManager is killed, its tasks continue for a while; then the jobs are applied in another form."""
     flink = trial.bed.flink
     flink.kill_job_manager_alone()
     time.sleep(15)
@@ -122,7 +122,7 @@ def update_after_death(trial: Trial) -> None:
 
 
 def broker_away(seconds: float) -> Callable[[Trial], None]:
-    """SIGKILL of the site's broker, which is away for so long, while messages wait there for a reader."""
+    """SIGKILL of the site's broker, which is down for this time, while messages wait there for a reader."""
     return lambda trial: kill_broker(trial, seconds)
 
 
@@ -137,7 +137,7 @@ def kill_broker(trial: Trial, seconds: float = 0) -> None:
 
 
 def cut_power(bed: Testbed, seconds: float) -> None:
-    """SIGKILL of broker, JobManager and TaskManagers of the site together, for so long."""
+    """SIGKILL of broker, JobManager and TaskManagers of the site together, for this time."""
     bed.broker.kill()
     bed.flink.kill()
     time.sleep(seconds)
@@ -146,7 +146,7 @@ def cut_power(bed: Testbed, seconds: float) -> None:
 
 
 def power_twice(seconds: float, between: float) -> Callable[[Trial], None]:
-    """The site loses power, comes back, and loses it again so much later."""
+    """The site loses power, comes back, and loses it again after a while."""
 
     def harm(trial: Trial) -> None:
         cut_power(trial.bed, seconds)
@@ -169,7 +169,7 @@ def power_and_rewire(seconds: float) -> Callable[[Trial], None]:
 
 
 def two_faults(between: float) -> Callable[[Trial], None]:
-    """A TaskManager and then the site's broker are killed, and both again so much later."""
+    """A TaskManager and then the site's broker are killed, and both again after a while."""
 
     def harm(trial: Trial) -> None:
         for _ in range(2):
@@ -180,7 +180,7 @@ def two_faults(between: float) -> Callable[[Trial], None]:
 
 
 def half_reachable(trial: Trial) -> None:
-    """The engine's REST interface refuses while jobs and broker go on; they move off, and back; thrice."""
+    """The engine's REST interface refuses while jobs and broker run; jobs move off and back, three times."""
     here, far = trial.mixed.ends, trial.bed.far_site()
     for _ in range(3):
         with trial.bed.rest.refused():
@@ -217,7 +217,7 @@ def fill_session(trial: Trial) -> None:
 
 
 def paused(choose: Callable[[Testbed], Sequence[int]], *seconds: float) -> Callable[[Trial], None]:
-    """SIGSTOP of some processes, and SIGCONT so many seconds later; once for each number."""
+    """SIGSTOP of some processes, and SIGCONT after each of these numbers of seconds."""
 
     def harm(trial: Trial) -> None:
         for each in seconds:
@@ -305,7 +305,7 @@ def run(bed: Testbed, kind: Kind, messages: int, rate: float) -> Result:
 
 @contextmanager
 def noted(errors: list[str]) -> Iterator[None]:
-    """Note an error in the list, and go on behind the block."""
+    """Note an error in the list, and continue after the block."""
     try:
         yield
     except (RuntimeError, TimeoutError, SpeckError, OSError) as error:

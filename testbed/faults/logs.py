@@ -116,7 +116,7 @@ def make_topic_anew(rig: Rig) -> None:
 
 
 def advertise_elsewhere(rig: Rig) -> None:
-    """For some seconds the broker names an address that nobody reaches."""
+    """For some seconds the broker advertises an unreachable address."""
     kafka = _kafka(rig)
     for port, seconds in ((REFUSING_PORT, _AWAY), (rig.link.port, 0.0)):
         kafka.stop()

@@ -155,7 +155,7 @@ class LoneSite:
     # --- the coordinator
 
     def start_coordinator(self) -> None:
-        """Start the server, if it does not run; the agent finds it again by itself."""
+        """Start the server, if it does not run; the agent reconnects."""
         if self._served is not None:
             return
         further = {

@@ -45,7 +45,7 @@ from testbed.results import add_output_options, published
 JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
 SPARK_JOBS = "testbed/faults/counting.py"
 
-WORDS, TIMES = 500, 20  # so many words under way at a time, each sent so many times
+WORDS, TIMES = 500, 20  # words under way at a time, and how often each is sent
 
 PATIENCE = 300.0  # s, for an operation, and for the last message to be counted
 
@@ -205,7 +205,7 @@ class Trial:
         return Sender(self.sites.brokers[0], f"trial/{self.mark}/in", rate, word)
 
     def run(self, rounds: int, rate: float, floor_rounds: int = 0) -> Result:
-        """Carry out all steps so many times under ``rate`` messages/s; see what came of the messages."""
+        """Carry out all steps in each of the rounds under ``rate`` messages/s, and count the messages."""
         form = Form()
         self.apply(form)
         gaps: dict[str, list[float]] = {step: [] for step in STEPS}

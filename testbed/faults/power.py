@@ -81,7 +81,7 @@ class SiteRig(Rig):
         )
 
     def lose_power(self, seconds: float) -> None:
-        """Kill engine and broker of the site at once; they are back after so many seconds.
+        """Kill engine and broker of the site at once; they restart after this number of seconds.
 
         The apply ends the back-off of jobs that a former round has killed; the reconciler does the rest.
         """

@@ -86,7 +86,7 @@ def await_that(ask: Callable[[], _T], accept: Callable[[_T], bool], patience: fl
 
 
 class Link(Relay):
-    """A way to a broker; while it is cut, nothing comes through, and nobody is told."""
+    """A way to a broker; while it is cut, nothing comes through, without an error."""
 
     def __init__(self, server_port: int, scheme: str = "tcp") -> None:
         super().__init__(server_port)
@@ -101,7 +101,7 @@ class Link(Relay):
         return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def cut(self, seconds: float) -> None:
-        """Let nothing through for so long; what was open is lost then."""
+        """Let nothing through for this time; open connections are lost then."""
         self._whole.clear()
         time.sleep(seconds)
         self.close_connections()
@@ -165,13 +165,13 @@ class Counts:
         return Account(len(sent), lost, sum(counts.get(text, 1) - 1 for text in sent))
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._client.disconnect()
         self._client.loop_stop()
 
 
 def paho_client(broker: MosquittoServer) -> paho.Client:
-    """A client that is connected and at work."""
+    """A client that is connected and runs."""
     client = paho.Client(CallbackAPIVersion.VERSION2, f"rig-{uuid.uuid4().hex}", protocol=paho.MQTTv5)
     client.connect("127.0.0.1", broker.port)
     client.loop_start()
@@ -215,7 +215,7 @@ class Load:
 
     @contextmanager
     def held_at(self, share: float) -> Iterator[None]:
-        """Wait until such a share of the texts is sent, and send no more within the block.
+        """Wait until this share of the texts is sent, and pause sending within the block.
 
         To await arrivals there: on a slow machine all would be sent before the first one arrives.
         """
@@ -224,7 +224,7 @@ class Load:
             yield
 
     def await_more(self, messages: int) -> None:
-        """Wait until so many more are sent, or all."""
+        """Wait until this number of further messages is sent, or all."""
         enough = min(self.sent + messages, len(self.texts))
         await_that(lambda: self.sent, lambda sent: sent >= enough)
 
@@ -233,7 +233,7 @@ class Load:
         self._thread.join(PATIENCE)
 
     def close(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._going = False
         self.finish()
         self._client.disconnect()
@@ -281,7 +281,7 @@ class Rig:
         self.middle.reached_at(self.link.port)
         self.spark = SparkServer(directory / "spark")
         self.flink = FlinkServer(directory / "flink", conf=_HEARTBEATS)
-        self.standalone = LooseCluster(directory / "standalone")  # started by the trial that wants it
+        self.standalone = LooseCluster(directory / "standalone")  # started by the trial that needs it
         self._stack = ExitStack()
         self._applied: dict[str, str] = {}
         self._loads = 0
@@ -382,7 +382,7 @@ class Rig:
 
     @contextmanager
     def load(self, messages: int, rate: float, topics: Sequence[str] = ("in/1", "in/2")) -> Iterator[Load]:
-        """Send so many messages, ``rate`` a second."""
+        """Send this number of messages, ``rate`` a second."""
         self._loads += 1
         self.sending = load = Load(self.edge, f"t{self._loads}", messages, rate, topics)
         try:
@@ -421,7 +421,7 @@ class Rig:
     def await_arrivals(
         self, load: Load, patience: float = PATIENCE, settled: Callable[[], bool] = lambda: True
     ) -> None:
-        """Wait until all that was sent has arrived, or nothing has for so long (s).
+        """Wait until all that was sent has arrived, or nothing has for this time (s).
 
         While a rig is not ``settled``, as some messages are still to be read, that is :data:`PATIENCE`.
         After some silence, what is applied is applied again, once, and its copies get the same time.

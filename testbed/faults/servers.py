@@ -39,13 +39,13 @@ from testbed.servers.standalone import LooseCluster
 PATIENCE = 300.0  # s, for an operation
 _QUIET = 150.0  # s without a new output, after which what is missing is lost; a start may take Flink 120 s
 _STARTS = 3  # tries: on a busy machine Flink's own time-outs may end a process that starts
-_BUSY = 409  # another operation, such as a healing one, is at work
+_BUSY = 409  # another operation, such as one of the reconciler, is running
 _HERE = Path(__file__).parent
 _FLINK_JOBS = ROOT / "jars_and_apps/flink/speck-flink-jobs.jar"
 
 
 def insist(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The operation that a request began, which waits for another one that is at work."""
+    """The operation that a request began, which waits for another one that is running."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -91,7 +91,7 @@ SMALL = Layout()
 
 
 class ShippedBroker(MosquittoServer):
-    """A Mosquitto with ``pipelines/mosquitto.conf``, but for port, paths and the bound of a session."""
+    """A Mosquitto with ``pipelines/mosquitto.conf``, except for port, paths and the bound of a session."""
 
     def __init__(self, directory: Path, session_bytes: int = 0) -> None:
         super().__init__(directory)
@@ -108,7 +108,7 @@ class ShippedBroker(MosquittoServer):
 
 
 class SmallFlink(FlinkServer):
-    """A cluster with so many TaskManagers, of two slots each, or one of eight."""
+    """A cluster with this number of TaskManagers, of two slots each, or one of eight."""
 
     def __init__(
         self, directory: Path, workers: int, checkpoints: Path, java: Mapping[str, str] = MappingProxyType({})
@@ -176,7 +176,7 @@ class Outputs:
         return sum(sum(counts.values()) for counts in self.copy().values())
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._client.disconnect()
         self._client.loop_stop()
 
@@ -341,12 +341,12 @@ class Trial:
         return max(len(each.sent) for each in self._senders)
 
     def await_sent(self, more: int) -> None:
-        """Wait until so many more are sent."""
+        """Wait until this number of further messages is sent."""
         enough = self.sent + more
         await_that(lambda: self.sent, lambda sent: sent >= enough)
 
     def await_outputs(self, more: int = 1, patience: float = PATIENCE) -> None:
-        """Wait for so many more outputs of each branch."""
+        """Wait for this number of further outputs of each branch."""
 
         def totals() -> list[int]:
             return [sum(counts.values()) for counts in self.outputs.copy().values()]
@@ -363,7 +363,7 @@ class Trial:
         return account(sent, self.outputs.copy(), self.forms)
 
     def final_account(self, quiet: float = _QUIET) -> Account:
-        """End the load, and wait until nothing is missing, or nothing came for so long (s)."""
+        """End the load, and wait until nothing is missing, or nothing came for this time (s)."""
         sent = self.stop_sending()
         total, since = -1, time.monotonic()
         while (found := self.account(sent)).lost and time.monotonic() - since < quiet:

@@ -85,7 +85,7 @@ def _as_client(address: str, client_id: str, cleared: Iterable[str]) -> None:
 
 
 class Probe:
-    """Sends messages into the composition and keeps what comes out."""
+    """Sends messages into the composition and keeps its outputs."""
 
     def __init__(self, places: Mapping[str, Place]) -> None:
         self.received: list[str] = []

@@ -181,7 +181,7 @@ class Round:
         self.sender = Sender(source, f"in/{name}", rate, lambda number: row(number, rate))
 
     def run(self, pause: float) -> Account:
-        """Take all steps, so many seconds apart; answers what came of the rows."""
+        """Take all steps, with a pause between them; returns the counts of the rows."""
         with client(self.bed.brokers["A"].address) as connection:
             output = Listener(connection, f"out/{self.name}")
             try:

@@ -77,7 +77,7 @@ class TakeOvers:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """End the primary in so many rounds; the result is 1 when something was wrong."""
+    """End the primary in this number of rounds; returns 1 if something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises takeovers", description=__doc__)
     parser.add_argument("--engine", choices=ENGINES, default="flink")
     parser.add_argument("--rounds", type=int, default=20)

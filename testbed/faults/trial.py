@@ -30,7 +30,7 @@ from testbed.faults.sites import Place, Probe, await_cleared
 PATIENCE = 60.0  # s, for the desired deployment to be complete
 _TROUBLED = 300.0  # s; Flink may start for 120 s what gave no answer
 _POLL = 0.03
-_BUSY = 409  # another operation, such as a healing one, is at work
+_BUSY = 409  # another operation, such as one of the reconciler, is running
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Trial:
         return self.judged(target, number, die, lambda: self.points()[-1] if number else "")
 
     def timed_round(self, target: str | None, moments: Sequence[float]) -> Outcome:
-        """Change to ``target`` and kill after the first so many seconds; then each that recovers."""
+        """Change to ``target`` and kill after the first number of seconds; then each that recovers."""
 
         def die() -> tuple[bool, bool]:
             accepted = False
@@ -123,7 +123,7 @@ class Trial:
         return self.judged(target, 0, die, lambda: "after " + ", ".join(f"{each:.2f} s" for each in moments))
 
     def troubled_round(self, target: str | None, trouble: AbstractContextManager[None]) -> Outcome:
-        """Change to ``target`` while there is trouble, and once more when there is none."""
+        """Change to ``target`` while there is trouble, and again when there is none."""
 
         def change() -> tuple[bool, bool]:
             with self._server() as server:
@@ -250,7 +250,7 @@ class Trial:
                     break
 
     def _await_idle(self, client: Client, default: int | None, patience: float | None = None) -> int | None:
-        """Wait until no operation is at work; answers the revision."""
+        """Wait until no operation is running; returns the revision."""
         deadline = time.monotonic() + (self.patience if patience is None else patience)
         while time.monotonic() < deadline:
             found = [each for each in client.compositions() if each["name"] == NAME]
@@ -307,7 +307,7 @@ class Trial:
     # --- after what went wrong
 
     def _start_over(self, target: str | None) -> None:
-        """Clear engines, brokers and store by force, and deploy ``target`` anew."""
+        """Clear engines, brokers and store by force, and deploy ``target`` again."""
         for place in self.places.values():
             place.engine.clear()
         for place in self.places.values():

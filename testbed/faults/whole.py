@@ -81,7 +81,7 @@ def summary(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     within = {name: each for name, each in kinds.items() if not name.startswith(_EDGE)}
 
     def total(figure: str) -> int:
-        """The sum over moves, power cuts and faults, but for what a sentence of the guarantees admits."""
+        """The sum over moves, power cuts and faults, except for what a sentence of the guarantees admits."""
         trials = [*moves, *cells, *(each for each in within.values() if "admitted" not in each)]
         return sum(int(each[figure]) for each in trials)
 

@@ -26,7 +26,7 @@ _JAR = re.compile(r"(?P<hash>[0-9a-f]{64})\.jar\Z")
 
 @dataclass(frozen=True)
 class Running:
-    """A job that an engine runs: its id there, and whether all of its tasks are at work."""
+    """A job that an engine runs: its id there, and if all of its tasks are running."""
 
     id: str
     name: str
@@ -38,7 +38,7 @@ class Engine(Protocol):
 
     @property
     def address(self) -> str:
-        """As an inventory has it."""
+        """As in an inventory."""
 
     def running(self) -> list[Running]:
         """All jobs that have not ended."""
@@ -101,7 +101,7 @@ class SparkWitness:
         return self.server.address
 
     def running(self) -> list[Running]:
-        """See :class:`Engine`; a query that has a thread is at work."""
+        """See :class:`Engine`; a query that has a thread is running."""
         client = ConnectClient(self.address, endpoint_of(self.address))
         try:
             queries = ServerProbe(self.address, client).running() or ()

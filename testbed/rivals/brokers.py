@@ -88,7 +88,7 @@ class MosquittoBrokers:
 
 
 class NatsBrokers(MosquittoBrokers):
-    """NATS, which speaks MQTT 3.1.1.
+    """NATS with MQTT 3.1.1.
 
     By default it writes messages to files, which reach the disk within two minutes; ``best``: before a
     message is acknowledged.

@@ -28,7 +28,7 @@ class Cable(Relay):
         self._whole.clear()
 
     def mend(self) -> None:
-        """Pass on the bytes of new connections; those of before may have lost some, and end."""
+        """Pass on the bytes of new connections; earlier ones may have lost some, and end."""
         self.close_connections()
         self._whole.set()
 

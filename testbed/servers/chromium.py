@@ -156,7 +156,7 @@ class Page:
             try:
                 self.one(selector, text).click()
             except (StaleElementReferenceException, ElementClickInterceptedException):
-                return False  # it is drawn anew, or what lies over it is
+                return False  # it is being redrawn, or another element covers it
             return True
 
         self.until(clicked, f"to click {selector} with {text!r}")

@@ -78,7 +78,7 @@ class FlinkServer(RealServer):
 
     @property
     def address(self) -> str:
-        """The cluster's address as a composition has it."""
+        """The cluster's address as in a composition."""
         return self.form.address(self.ports)
 
     def commands(self) -> list[list[str]]:

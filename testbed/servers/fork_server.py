@@ -54,7 +54,7 @@ def main() -> None:
 
 def _report(watched: int, process: int, pipe: int) -> None:
     _, status = os.waitpid(process, 0)
-    with contextlib.suppress(BrokenPipeError):  # nobody has waited
+    with contextlib.suppress(BrokenPipeError):  # no one has waited
         os.write(pipe, b"%d" % os.waitstatus_to_exitcode(status))
     os.close(watched)
     os.close(pipe)

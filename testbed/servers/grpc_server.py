@@ -1,4 +1,4 @@
-"""A gRPC server of this process, in place of Spark Connect."""
+"""A gRPC server of this process, instead of Spark Connect."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from testbed.servers.certificates import Authority, Certificate
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
 USER = "speck"
-TOPICS = ("in/#", "searched", "out/#", "speck/#")  # as docs/secrets.md has it: of the jobs, and SpecK's own
+TOPICS = ("in/#", "searched", "out/#", "speck/#")  # as in docs/secrets.md: of the jobs, and SpecK's own
 _PASSWORDS = shutil.which("mosquitto_passwd", path="/usr/bin:/usr/local/bin:/usr/sbin")
 
 

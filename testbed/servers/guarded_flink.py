@@ -1,4 +1,4 @@
-"""A real Flink cluster whose REST interface speaks TLS, and requires a client certificate."""
+"""A real Flink cluster whose REST interface uses TLS and requires a client certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reverse proxy before an HTTP server: it speaks TLS and asks for a password."""
+"""A reverse proxy before an HTTP server: it terminates TLS and requires a password."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ def _handler(
                 kind = response.headers.get("Content-Type", "application/json")
                 self.answer(response.status_code, response.content, kind)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = pass_on  # noqa: N815 - as http.server has it
+        do_GET = do_POST = do_PATCH = do_DELETE = pass_on  # noqa: N815 - as in http.server
 
     return Proxy

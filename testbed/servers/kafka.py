@@ -31,7 +31,7 @@ class KafkaServer(RealServer):
 
     @property
     def address(self) -> str:
-        """The broker's address as a composition has it."""
+        """The broker's address as in a composition."""
         return KAFKA_SERVER.address(self.ports)
 
     def commands(self) -> Sequence[Sequence[str]]:

@@ -27,7 +27,7 @@ _SHIPPED = ROOT / "pipelines" / "mosquitto.conf"
 
 
 def _shipped() -> dict[str, str]:
-    """The options of the configuration that SpecK ships, but for the broker's place."""
+    """The options of the configuration that SpecK ships, except for the broker's address."""
     lines = [line.split(None, 1) for line in _SHIPPED.read_text(encoding="utf-8").splitlines()]
     options = {line[0]: line[1].strip() for line in lines if len(line) > 1 and not line[0].startswith("#")}
     return {name: value for name, value in options.items() if name not in _OF_THE_PLACE}
@@ -59,7 +59,7 @@ class MosquittoServer(RealServer):
 
     @property
     def address(self) -> str:
-        """The broker's address as a composition has it."""
+        """The broker's address as in a composition."""
         return f"tcp://127.0.0.1:{self.port}"
 
     def commands(self) -> list[list[str]]:

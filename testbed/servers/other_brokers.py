@@ -27,7 +27,7 @@ class OtherBroker(RealServer):
 
     @property
     def address(self) -> str:
-        """The broker's address as a composition has it."""
+        """The broker's address as in a composition."""
         return f"tcp://127.0.0.1:{self.port}"
 
     def ready(self) -> bool:

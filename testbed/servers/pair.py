@@ -57,7 +57,7 @@ class ServedPair:
         return f"http://127.0.0.1:{self.ports[name]}"
 
     def tend(self) -> None:
-        """Start what does not run, but for what is to be down."""
+        """Start what does not run, except for what is to be down."""
         for name in ("witness", *NAMES):
             process = self._processes.get(name)
             ended = process is None or process.poll() is not None
@@ -87,7 +87,7 @@ class ServedPair:
         return next((name for name in NAMES if self.health(name) is not None), None)
 
     def in_sync(self) -> str | None:
-        """The server that is the primary, if its standby is in step, and the witness knows."""
+        """The server that is the primary, if its standby is in step, according to the witness."""
         for name in NAMES:
             found = self.health(name)
             if found is not None and found["standby"]["in_sync"] and self._vote().get("in_sync"):

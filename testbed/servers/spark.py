@@ -41,7 +41,7 @@ class SparkServer(RealServer):
 
     @property
     def address(self) -> str:
-        """The server's address as a composition has it."""
+        """The server's address as in a composition."""
         return f"sc://127.0.0.1:{self.port}"
 
     def start(self) -> Self:

@@ -36,7 +36,7 @@ class StandaloneServer(RealServer):
 
     @property
     def address(self) -> str:
-        """The master's address as a composition has it."""
+        """The master's address as in a composition."""
         return STANDALONE_CLUSTER.address(self.ports)
 
     @property

@@ -17,14 +17,14 @@ class Batches:
     """The batches of several jobs."""
 
     def __init__(self, jobs: Sequence[PlacedJob]) -> None:
-        """Begin with no batch at work."""
+        """Begin without a running batch."""
         count = len(jobs)
-        self.present = Queue.empty(count)  # the messages of the batch at work
+        self.present = Queue.empty(count)  # the messages of the running batch
         self._overhead = np.array([job.batch_overhead for job in jobs])
         self._trigger = np.array([job.trigger for job in jobs])
         self._began = np.zeros(count)
-        self._ends = np.full(count, np.inf)  # infinite: no batch is at work
-        self._begins = np.zeros(count)  # of the next batch; infinite: one is at work
+        self._ends = np.full(count, np.inf)  # infinite: no batch is running
+        self._begins = np.zeros(count)  # of the next batch; infinite: one is running
 
     def advance(
         self,
@@ -36,7 +36,7 @@ class Batches:
         work: Floats,
         stands: NDArray[np.bool_],
     ) -> tuple[Queue, Queue]:
-        """Simulate a step: what is taken from ``waiting``, and what comes out, as at the step's middle.
+        """Simulate a step: what is taken from ``waiting``, and the output, as at the step's middle.
 
         ``arriving`` arrives evenly over the step and is added to ``waiting``; ``work`` is the messages/s of a
         batch after its overhead.

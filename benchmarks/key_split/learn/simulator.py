@@ -84,7 +84,7 @@ class Simulated:
         return MetricsWindow(loads, busy, busy, float(self._batch))
 
     def _recorded(self, window: MetricsWindow) -> dict[str, Any]:
-        """The window as the coordinator would have it."""
+        """The window as the coordinator would receive it."""
         works = (
             Work(int(rows), float(busy), float(busy))
             for rows, busy in zip(window.rows, window.busy, strict=True)

@@ -42,7 +42,7 @@ class Steps(NamedTuple):
 def simulated(
     z: float, sizes: Iterable[int], episodes: int, seed: int, length: int = 50
 ) -> Iterator[dict[str, Any]]:
-    """The steps of so many episodes for each number of workers, profile and behaviour.
+    """The steps of ``episodes`` for each number of workers, profile and behaviour.
 
     Behaviours: ``dalton-offline``; ``balanced`` by measured weights; random shares through saspartitioner.
     """
@@ -61,7 +61,7 @@ def _recorded(split: Simulated, length: int) -> Iterator[dict[str, Any]]:
 
 
 def _random(episode: Episode) -> Iterator[dict[str, Any]]:
-    """Shares that are drawn anew after some slides, of any unevenness."""
+    """Shares that are drawn again after some slides, of any unevenness."""
     random, split = np.random.default_rng([episode.seed, 3]), Steered(episode)
     before = split.step()
     for _ in range(episode.steps):

@@ -55,7 +55,7 @@ class Memory:
 
 
 class Games:
-    """Episodes of the simulator that go on, one for each number of workers and profile."""
+    """Endless episodes of the simulator, one for each number of workers and profile."""
 
     def __init__(self, z: float, schedule: Schedule, seed: int) -> None:
         self._z, self._schedule, self._seed = z, schedule, seed

@@ -32,7 +32,7 @@ HEADERS = {
 }
 _IN_TOPICS = "/+#\0"  # characters that the id of a fence cannot have, since it ends the topic
 
-# Publishes a message to the broker in the cloud: topic, value, and true to have it retained.
+# Publishes a message to the broker in the cloud: topic, value, and true to retain it.
 Publish = Callable[[str, bytes, bool], None]
 
 

@@ -44,7 +44,7 @@ class Adaptive(SasPartitioner):
         return {**super().dump(), "choice": choice}
 
     def advance(self, slides: int) -> None:
-        """Let event time pass by so many slides."""
+        """Advance event time by this number of slides."""
         super().advance(slides)
         if self._policies and self._counts.total_before:
             self._choose()

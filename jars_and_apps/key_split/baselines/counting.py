@@ -30,7 +30,7 @@ class Counting:
         return {**self._counts.dump(), **self._loads.dump()}
 
     def advance(self, slides: int) -> None:
-        """Let event time pass by so many slides."""
+        """Advance event time by this number of slides."""
         self._counts.advance(slides)
         self._loads.advance(slides)
 

@@ -69,7 +69,7 @@ class DaGreedy:
         return Routing(workers, threshold)
 
     def advance(self, slides: int) -> None:
-        """Let event time pass by so many slides."""
+        """Advance event time by this number of slides."""
         self._counts.advance(slides)
         self._loads.advance(slides)
         self._holders.expire(self._counts.slide - self._setting.slides + 1)

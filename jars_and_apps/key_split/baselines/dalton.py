@@ -91,7 +91,7 @@ class Dalton:
         return Routing(workers, threshold)
 
     def advance(self, slides: int) -> None:
-        """Let event time pass by so many slides."""
+        """Advance event time by this number of slides."""
         threshold = self._counts.threshold(self._hot)
         counts = self._counts
         hot = set(counts.hashes[np.maximum(counts.rows, counts.before) > threshold].tolist())
@@ -105,7 +105,7 @@ class Dalton:
         """Take no notice of what was measured."""
 
     def reward(self, worker: int, load: float, mean: float, holders: int) -> float:
-        """The reward for a row at a worker with this load, by its weight, and the key at so many workers."""
+        """The reward for a row at a worker with this load, by weight, and a key at ``holders`` workers."""
         raise NotImplementedError
 
     def explored(self, holders: list[int]) -> Ints:
@@ -161,7 +161,7 @@ class _Key:
         self._values = of._values.setdefault(hash_, fresh)
 
     def place(self, block: int, rows: Floats, chance: np.random.Generator) -> None:
-        """Place so many of its rows: some explore, each by itself, the rest go to the greatest value."""
+        """Place this number of its rows: some explore, each separately, the rest go to the greatest value."""
         self.remaining -= block
         exploring = int(chance.binomial(block, self._of._epsilon))
         if exploring:

@@ -64,7 +64,7 @@ class DaltonOffline(Counting):
         return Routing(workers)
 
     def advance(self, slides: int) -> None:
-        """Let event time pass by so many slides."""
+        """Advance event time by this number of slides."""
         super().advance(slides)
         if not len(self._keys):
             self._choose()

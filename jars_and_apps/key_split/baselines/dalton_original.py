@@ -28,6 +28,6 @@ class DaltonOriginal(Dalton):
         self._alpha = read(self.OPTIONS, setting.options)["alpha"]
 
     def reward(self, worker: int, load: float, mean: float, holders: int) -> float:
-        """The reward for a row at a worker with this load, the key being at so many workers."""
+        """The reward for a row at a worker with this load, and a key at ``holders`` workers."""
         over = (load - mean) / max(load, mean)
         return -(self._alpha * over + (1 - self._alpha) * holders / self._setting.workers)

@@ -32,7 +32,7 @@ class Loads:
         self._ring[-1] += rows
 
     def advance(self, slides: int) -> None:
-        """Let so many slides begin."""
+        """Begin this number of slides."""
         retained = max(len(self._ring) - slides, 0)
         self._ring[:retained] = self._ring[len(self._ring) - retained :].copy()
         self._ring[retained:] = 0

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 
 def hottest(counts: Counts, number: int) -> Ints:
-    """The slots of so many keys with most rows in the last slide, the most first; ties by hash."""
+    """The slots of ``number`` keys with most rows in the last slide, the most first; ties by hash."""
     found = np.flatnonzero(counts.before)
     order = np.lexsort((counts.hashes[found], -counts.before[found]))
     return np.asarray(found[order[:number]])

@@ -77,7 +77,7 @@ class SasPartitioner:
         return Routing(workers, self._threshold())
 
     def advance(self, slides: int) -> None:
-        """Let event time pass by so many slides."""
+        """Advance event time by this number of slides."""
         self._counts.advance(slides)
         hot = hottest(self._counts, self._options["hot_keys"])
         self._keys = self._counts.hashes[hot].copy()

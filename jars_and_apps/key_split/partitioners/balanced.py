@@ -18,7 +18,7 @@ from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow,
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-_BURST, _BURST_ROWS = 4.0, 8  # a key is hot at once with so many times the share, and more than so many rows
+_BURST, _BURST_ROWS = 4.0, 8  # a key is hot at once above this multiple of the share and this number of rows
 _NEVER_CUT = 0.02  # of a level
 _NOISE = 0.75  # of the square root of a load: chance is left alone
 _NEW_SPEED = 0.3  # the weight of the last metrics window
@@ -94,7 +94,7 @@ class Balanced:
         return Routing(workers, self._threshold(), *self._counts.moves(counted.keys[moved]))
 
     def advance(self, slides: int) -> None:
-        """Let event time pass by so many slides."""
+        """Advance event time by this number of slides."""
         self._counts.advance(slides)
         self._holders.expire(self._counts.slide - self._slides + 1)
 

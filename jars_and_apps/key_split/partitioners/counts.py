@@ -112,7 +112,7 @@ class Counts:
         return Counted(slots, keys, rows, at_home, first_new)
 
     def advance(self, slides: int) -> None:
-        """Let so many slides begin."""
+        """Begin this number of slides."""
         self.slide += slides
         self.before[:] = self.rows if slides == 1 else 0
         self.rows[:] = 0

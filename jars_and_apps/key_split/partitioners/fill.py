@@ -10,7 +10,7 @@ Ints = NDArray[np.int64]
 
 
 def level(loads: Floats, rows: float, shares: Floats) -> float:
-    """The level, in rows per share, of the workers that so many rows fill up; those above it get none.
+    """The level, in rows per share, of the workers that ``rows`` fill up; those above it get none.
 
     ``loads`` (float64, rows) and ``shares`` (float64, not negative, at least one above 0) are one a worker.
     """
@@ -23,7 +23,7 @@ def level(loads: Floats, rows: float, shares: Floats) -> float:
 
 
 def fill(loads: Floats, rows: int, shares: Floats | None = None) -> Ints:
-    """The rows of each worker, of so many, with which the levels, loads by shares, end up even.
+    """The part of ``rows`` of each worker with which the levels, loads by shares, end up even.
 
     With equal shares this is what giving each row to the worker with the lowest load comes to.  Fractions go
     to the largest remainders, ties to the lower number.
@@ -34,7 +34,7 @@ def fill(loads: Floats, rows: int, shares: Floats | None = None) -> Ints:
 
 
 def deficit(shares: Floats, counts: NDArray[np.number], rows: int) -> Ints:
-    """The rows of each worker, of so many, with which all counts come nearest to the shares.
+    """The part of ``rows`` of each worker with which all counts come nearest to the shares.
 
     Each row goes to the worker with the greatest ``share * (all rows) - count``; ``shares`` sum to 1.
     """

@@ -81,7 +81,7 @@ class Partitioner(Protocol):
         """The workers of the rows with these hashes of keys, in batch number ``batch``."""
 
     def advance(self, slides: int) -> None:
-        """Let event time pass by so many slides."""
+        """Advance event time by this number of slides."""
 
     def observe(self, window: MetricsWindow) -> None:
         """Take what was measured; it counts from the next batch on."""

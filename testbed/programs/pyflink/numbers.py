@@ -19,7 +19,7 @@ def broken(texts):
 
 
 def as_they_are(texts):
-    """Hands the messages on; no Python is at work while it runs."""
+    """Forwards the messages; no Python runs in it."""
     return texts
 
 

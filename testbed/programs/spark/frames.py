@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 
 def without(messages: DataFrame) -> DataFrame:
-    """Needs no Python at the site, although this file speaks of mapInPandas."""
+    """Needs no Python at the site, although this file names mapInPandas."""
     return messages.select(F.upper(F.col("value").cast("string")).alias("value"))
 
 

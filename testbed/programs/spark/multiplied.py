@@ -43,7 +43,7 @@ def slow_and_doubled(messages: DataFrame) -> DataFrame:
 
 
 def _slowly(messages: DataFrame) -> DataFrame:
-    # A filter, since a column that nobody reads is not computed; the method returns nothing.
+    # A filter, since an unused column is not computed; the method returns nothing.
     sleep = F.java_method(F.lit("java.lang.Thread"), F.lit("sleep"), F.lit(4).cast("long"))
     return messages.where(F.coalesce(sleep, F.lit("")) != "never")
 

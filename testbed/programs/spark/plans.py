@@ -14,7 +14,7 @@ def distinct(messages: DataFrame) -> DataFrame:
 
 
 def united(messages: DataFrame) -> DataFrame:
-    """The messages, and the words of those that are long, spread anew over the tasks."""
+    """The messages, and the words of those that are long, repartitioned over the tasks."""
     text = messages.select(F.col("value").cast("string").alias("value"))
     words = text.where(F.length("value") > 3).select(F.explode(F.split("value", " ")).alias("value"))
     return text.union(words).repartition(2)

@@ -30,7 +30,7 @@ def count(messages: DataFrame) -> DataFrame:
 
 
 def windowed(messages: DataFrame) -> DataFrame:
-    """The same within windows that are so long that no test sees the end of one."""
+    """The same within windows that are longer than any test."""
     window = F.window("timestamp", "40000 days").alias("window")
     counted = messages.groupBy(window, F.col("value").cast("string").alias("word")).count()
     return counted.select(F.concat_ws(" ", "word", F.col("count").cast("string")).alias("value"))
@@ -64,7 +64,7 @@ def numbered(messages: DataFrame) -> DataFrame:
 
 
 def enlarged(messages: DataFrame) -> DataFrame:
-    """Each message as it is, but for the one named ``large``, of which 90 KB come."""
+    """Each message as it is, except for the one named ``large``, which becomes 90 KB long."""
     text = F.col("value").cast("string")
     return messages.select(
         F.when(text == "large", F.repeat(F.lit("x"), 90_000)).otherwise(text).alias("value")
@@ -112,7 +112,7 @@ def never_ends(messages: DataFrame) -> DataFrame:
 
 
 def exits(messages: DataFrame) -> DataFrame:
-    """Ends the process that runs it, without a word."""
+    """Ends the process that runs it, without a message."""
     import os
 
     os._exit(3)
