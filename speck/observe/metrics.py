@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
@@ -49,77 +50,56 @@ class Metrics:
         self._begin_at_zero()
 
     def _make_instruments(self, registry: CollectorRegistry) -> None:
-        self._calls = Histogram(
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self._calls = histogram(
             "speck_call_duration_seconds",
             "Duration of calls to engines and brokers, including failed ones",
             ("binder", "call"),
             buckets=_CALLS,
-            registry=registry,
         )
-        self._call_errors = Counter(
+        self._call_errors = counter(
             "speck_call_errors",
             "Calls to engines and brokers that failed, or found that there is no answer",
             ("binder", "call", "error"),
-            registry=registry,
         )
-        self._actions = Counter(
-            "speck_actions",
-            "Ended actions of operations, by outcome",
-            ("action", "outcome"),
-            registry=registry,
+        self._actions = counter(
+            "speck_actions", "Ended actions of operations, by outcome", ("action", "outcome")
         )
-        self._durations = Histogram(
+        self._durations = histogram(
             "speck_action_duration_seconds",
             "Duration of actions, including their waits for other actions",
             ("action",),
             buckets=_ACTIONS,
-            registry=registry,
         )
-        self._operations = Counter(
-            "speck_operations", "Ended operations", ("kind", "outcome"), registry=registry
+        self._operations = counter("speck_operations", "Ended operations", ("kind", "outcome"))
+        self._drifts = counter("speck_drifts", "Drifts that the reconciler found", ("drift",))
+        self._rounds = histogram(
+            "speck_round_duration_seconds", "Duration of the reconciler's rounds", buckets=_ROUNDS
         )
-        self._drifts = Counter(
-            "speck_drifts", "Drifts that the reconciler found", ("drift",), registry=registry
+        self._failures = counter("speck_round_failures", "Rounds of the reconciler that failed")
+        self._requests = counter(
+            "speck_http_requests", "Answered requests, by class of status", ("route", "method", "status")
         )
-        self._rounds = Histogram(
-            "speck_round_duration_seconds",
-            "Duration of the reconciler's rounds",
-            buckets=_ROUNDS,
-            registry=registry,
-        )
-        self._failures = Counter(
-            "speck_round_failures", "Rounds of the reconciler that failed", registry=registry
-        )
-        self._requests = Counter(
-            "speck_http_requests",
-            "Answered requests, by class of status",
-            ("route", "method", "status"),
-            registry=registry,
-        )
-        self._answers = Histogram(
+        self._answers = histogram(
             "speck_http_request_duration_seconds",
             "Time until the answer to a request began, including waits",
             ("route", "method"),
             buckets=_CALLS,
-            registry=registry,
         )
-        self._rejected = Counter(
+        self._rejected = counter(
             "speck_profile_rejected",
             "Values that engines reported of jobs and that profiles leave out, by reason",
             ("reason",),
-            registry=registry,
         )
-        self._decisions = Counter(
-            "speck_placement_decisions", "Decisions of the adaptation loop", ("decision",), registry=registry
+        self._decisions = counter(
+            "speck_placement_decisions", "Decisions of the adaptation loop", ("decision",)
         )
-        self._steps = Counter(
-            "speck_placement_steps", "Judged steps of the adaptation loop", ("outcome",), registry=registry
-        )
-        self._hooks = Counter(
+        self._steps = counter("speck_placement_steps", "Judged steps of the adaptation loop", ("outcome",))
+        self._hooks = counter(
             "speck_worker_hooks",
             "Calls of the hooks that start and stop workers, by outcome of the call",
             ("outcome",),
-            registry=registry,
         )
         self._last_round = Gauge(
             "speck_round_timestamp_seconds",
