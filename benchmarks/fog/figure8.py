@@ -16,12 +16,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.common import Figure
 from benchmarks.wan.platform import Platform, Read, feed, read
 from benchmarks.wan.servers import Place, Servers
+from speck.core.job import Composition
 from speck.local.wan.network import Link, Network
 
 ROUND_TRIP = 0.0186  # s
@@ -30,26 +32,29 @@ WINDOW = 20  # messages in flight
 INTERVALS = (10.0, 2.0, 1.0, 0.5)  # ms between two messages of a stream
 STREAMS = 2
 TOPICS = tuple(f"sensors/{number}" for number in range(1, STREAMS + 1))
-_LOCAL, _REMOTE = "A", "D"
+_SITES = _LOCAL, _REMOTE = "A", "D"
 _QUARTER = 3  # of an hour, of the day, into which all readings fall
 _STEADY = 4.0  # s, from a change to a measurement
 _BACKLOG, _FRESH = 12.0, 0.5  # s: the longest wait for results to be so young
 
-_JOB = """\
+_NAME = "local-stats"  # of the job, and of the topic of its results
+_JOB = f"""\
 jobs:
-- job_name: local-stats
+- job_name: {_NAME}
   site: any
   engine: flink
   source_broker: A
   source_topic: sensors/+
   sink_broker: A
-  sink_topic: local-stats
+  sink_topic: {_NAME}
   entry_class: io.speck.flink.jobs.LocalStats
   job_path: jars_and_apps/flink/speck-flink-jobs.jar
-  arguments: {site: "*", lateness: 36500 days}
+  arguments: {{site: "*", lateness: 36500 days}}
 """
 
 Row = dict[str, Any]
+Measured = dict[str, float]  # rate (readings/s), age (s), up (bytes/s)
+Pair = dict[str, Measured]  # by site
 
 
 def rate(interval: float) -> float:
@@ -70,62 +75,80 @@ def expected(interval: float) -> float:
 
 def window_rows(runs: int, seconds: float, intervals: Sequence[float]) -> Iterator[Row]:
     """The paper's window, with a client instead of its job."""
-    link = Link.of(None, ROUND_TRIP)
-    places = {site: Place(cores=1.0, engine="") for site in (_LOCAL, _REMOTE)}
     for interval in intervals:
-        found = []
-        for _ in range(runs):
-            pair = {}
-            for site in (_LOCAL, _REMOTE):
-                with ExitStack() as stack:
-                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
-                    network = stack.enter_context(Network(dict.fromkeys((_LOCAL, _REMOTE), link)))
-                    stack.enter_context(Servers(network, places, folder))
-                    reader = stack.enter_context(read(network, site, _QUARTER, 1, TOPICS))
-                    rates = dict.fromkeys(TOPICS, rate(interval))
-                    stack.enter_context(feed(network, _LOCAL, _QUARTER, 0.0, rates, broker=site, most=WINDOW))
-                    pair[site] = _counted(reader, seconds)
-            found.append(pair)
+        found = [{site: _in_window(site, interval, seconds) for site in _SITES} for _ in range(runs)]
         yield _row("window", interval, found) | {"expected": expected(interval)}
+
+
+def _in_window(site: str, interval: float, seconds: float) -> Measured:
+    """One measurement in which the client writes to the broker of a site."""
+    link = Link.of(None, ROUND_TRIP)
+    places = {name: Place(cores=1.0, engine="") for name in _SITES}
+    rates = dict.fromkeys(TOPICS, rate(interval))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
+        network = stack.enter_context(Network(dict.fromkeys(_SITES, link)))
+        stack.enter_context(Servers(network, places, folder))
+        reader = stack.enter_context(read(network, site, _QUARTER, 1, TOPICS))
+        stack.enter_context(feed(network, _LOCAL, _QUARTER, 0.0, rates, broker=site, most=WINDOW))
+        return _counted(reader, seconds)
 
 
 def speck_rows(runs: int, seconds: float, intervals: Sequence[float]) -> Iterator[Row]:
     """SpecK's job over an unbounded and a narrow link."""
-    curves = {"speck": Link.of(None, ROUND_TRIP), "narrow": Link.of(NARROW, ROUND_TRIP)}
+    unbounded, narrow = Link.of(None, ROUND_TRIP), Link.of(NARROW, ROUND_TRIP)
     places = {_LOCAL: Place(cores=1.0), _REMOTE: Place(cores=1.0, tier="cloud")}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
-        platform = stack.enter_context(Platform(dict.fromkeys(places, curves["speck"]), places, folder))
-        composition = platform.composition(_JOB, "figure-8")
-        composition = platform.placed(composition, {"local-stats": _LOCAL}).composition
-        platform.apply(composition)
+        platform = stack.enter_context(Platform(dict.fromkeys(places, unbounded), places, folder))
+        job = _MovableJob(platform, platform.composition(_JOB, "figure-8"))
+        job.place(_LOCAL)
         # From here on: the first reading of a stream must be counted, since the later ones have differences.
         rates = dict.fromkeys(TOPICS, rate(intervals[0]))
         sensors = stack.enter_context(feed(platform.network, _LOCAL, _QUARTER, 0.0, rates))
-        reader = stack.enter_context(read(platform.network, _LOCAL, _QUARTER, STREAMS, ["local-stats"]))
+        reader = stack.enter_context(read(platform.network, _LOCAL, _QUARTER, STREAMS, [_NAME]))
         for interval in intervals:
             for topic in TOPICS:
                 sensors.set_rate(topic, rate(interval))
-            sent = 0.0  # bytes/s of A over the unbounded link
-            for curve, link in curves.items():
-                found = []
-                for _ in range(runs):
-                    pair = {}
-                    for site in (_LOCAL, _REMOTE):
-                        platform.network.set_link(_LOCAL, link)
-                        composition = platform.placed(composition, {"local-stats": site}).composition
-                        platform.apply(composition)
-                        before = platform.counters()
-                        pair[site] = _counted(reader, seconds)
-                        pair[site]["up"] = platform.counters().since(before)["up"][_LOCAL]
-                    found.append(pair)
-                sent = max([each[_REMOTE]["up"] for each in found] + ([sent] if curve == "narrow" else []))
-                bound = link.up and link.up / 8 / sent
-                yield _row(curve, interval, found) | {"expected": min(1.0, bound or 1.0)}
+            found = [job.measure(unbounded, reader, seconds) for _ in range(runs)]
+            sent = _most_sent(found)
+            yield _row("speck", interval, found) | {"expected": 1.0}
+            found = [job.measure(narrow, reader, seconds) for _ in range(runs)]
+            bound = NARROW / 8 / max(sent, _most_sent(found))
+            yield _row("narrow", interval, found) | {"expected": min(1.0, bound)}
 
 
-def _counted(reader: Read, seconds: float) -> dict[str, float]:
-    """The readings/s that were counted, and their median age, s; once a backlog is worked off, if it is."""
+@dataclass
+class _MovableJob:
+    """SpecK's job, which runs at either site."""
+
+    platform: Platform
+    composition: Composition
+
+    def place(self, site: str) -> None:
+        """Run the job at a site."""
+        self.composition = self.platform.placed(self.composition, {_NAME: site}).composition
+        self.platform.apply(self.composition)
+
+    def measure(self, link: Link, reader: Read, seconds: float) -> Pair:
+        """One measurement at each site; ``link`` is that of the local site."""
+        pair: Pair = {}
+        for site in _SITES:
+            self.platform.network.set_link(_LOCAL, link)
+            self.place(site)
+            before = self.platform.counters()
+            pair[site] = _counted(reader, seconds)
+            pair[site]["up"] = self.platform.counters().since(before)["up"][_LOCAL]
+        return pair
+
+
+def _most_sent(found: Sequence[Pair]) -> float:
+    """The most bytes/s that the local site sent while the job ran at the remote one."""
+    return max(each[_REMOTE]["up"] for each in found)
+
+
+def _counted(reader: Read, seconds: float) -> Measured:
+    """The readings/s that were counted, and their median age, s; after a backlog, if it is processed."""
     deadline = time.monotonic() + _BACKLOG
     time.sleep(_STEADY)
     reader.taken()
@@ -140,7 +163,7 @@ def _counted(reader: Read, seconds: float) -> dict[str, float]:
     return {"rate": counted, "age": max((each["p50"] for each in found), default=float("nan"))}
 
 
-def _row(curve: str, interval: float, found: Sequence[dict[str, dict[str, float]]]) -> Row:
+def _row(curve: str, interval: float, found: Sequence[Pair]) -> Row:
     ratios = Figure.of(each[_REMOTE]["rate"] / max(1e-9, each[_LOCAL]["rate"]) for each in found)
     ages = Figure.of(each[_REMOTE]["age"] / each[_LOCAL]["age"] for each in found)
     row: Row = {"figure": 8, "curve": curve, "interval_ms": interval, "runs": list(found)}
