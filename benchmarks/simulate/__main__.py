@@ -81,54 +81,50 @@ def _print(result: dict[str, Any]) -> None:
         for name, value in _flat(result.get(part, {}), part):
             print(f"{name}: {value}")
     if "regret" in result:
-        row = "{:<16} {:>24} {:>10} {:>8} {:>11} {:>20} {:>8}".format
-        print(row("policy", "regret, median", "p90", "worst", "overloaded", "predicted/simulated", "s"))
-        for name, each in result["regret"]["policies"].items():
-            found = each["regret"]
-            print(
-                row(
-                    name,
-                    _percent(found["median"]),
-                    f"{found['p90']['value']:.1%}",
-                    f"{found['worst']:.0%}",
-                    each["overloaded"],
-                    f"{each['predicted_over_simulated']['value']:.3f}",
-                    f"{each['seconds']['value']:.2f}",
-                )
-            )
+        _print_regret(result["regret"]["policies"])
     if "adapt" in result:
-        row = "{:<12} {:<11} {:>28} {:>9} {:>9} {:>24} {:>5} {:>6} {:>9}".format
-        print(
-            row(
-                "trial",
-                "variant",
-                "excess, median",
-                "mean",
-                "p95",
-                "steps a composition",
-                "most",
-                "backs",
-                "returned",
-            )
-        )
-        for trial in [each for each in adapt.TRIALS if each in result["adapt"]]:
-            for variant, each in result["adapt"][trial].items():
-                steps = "{value:.2f} ({low:.2f} to {high:.2f})".format(**each["steps"])
-                print(
-                    row(
-                        trial,
-                        variant,
-                        _percent(each["excess"]),
-                        f"{each['excess_mean']['value']:.1%}",
-                        f"{each['excess_p95']['value']:.1%}",
-                        steps,
-                        each["steps_most"],
-                        each["backs"],
-                        each["returned"],
-                    )
-                )
+        _print_adapt(result["adapt"])
     if "claims" in result:
         print(result["claims"])
+
+
+def _print_regret(policies: dict[str, Any]) -> None:
+    row = "{:<16} {:>24} {:>10} {:>8} {:>11} {:>20} {:>8}".format
+    print(row("policy", "regret, median", "p90", "worst", "overloaded", "predicted/simulated", "s"))
+    for name, each in policies.items():
+        found = each["regret"]
+        print(
+            row(
+                name,
+                _percent(found["median"]),
+                f"{found['p90']['value']:.1%}",
+                f"{found['worst']:.0%}",
+                each["overloaded"],
+                f"{each['predicted_over_simulated']['value']:.3f}",
+                f"{each['seconds']['value']:.2f}",
+            )
+        )
+
+
+def _print_adapt(trials: dict[str, Any]) -> None:
+    row = "{:<12} {:<11} {:>28} {:>9} {:>9} {:>24} {:>5} {:>6} {:>9}".format
+    heads = ("excess, median", "mean", "p95", "steps a composition", "most", "backs", "returned")
+    print(row("trial", "variant", *heads))
+    for trial in (each for each in adapt.TRIALS if each in trials):
+        for variant, each in trials[trial].items():
+            print(
+                row(
+                    trial,
+                    variant,
+                    _percent(each["excess"]),
+                    f"{each['excess_mean']['value']:.1%}",
+                    f"{each['excess_p95']['value']:.1%}",
+                    "{value:.2f} ({low:.2f} to {high:.2f})".format(**each["steps"]),
+                    each["steps_most"],
+                    each["backs"],
+                    each["returned"],
+                )
+            )
 
 
 def _percent(found: dict[str, Any]) -> str:
