@@ -127,10 +127,7 @@ class Reference:
             numbers = np.array([n for n, point in enumerate(self._points) if point.site == site])
             tree = shapely.STRtree(shapely.points([self._points[n].position for n in numbers]))
             for record, start, end in self._held(site):
-                for name, kind in (("grown", NEAR), ("geometry", IN)):
-                    if record[name] is None:
-                        continue
-                    shape = shapely.from_geojson(json.dumps(record[name]))
+                for kind, shape in _shapes(record):
                     for number in numbers[tree.query(shape, predicate="covers")]:
                         point = self._points[number]
                         if start <= point.time < end and _names(record, point.mover):
@@ -151,6 +148,13 @@ class Reference:
             ends = [*(key[0] for key in keys[1:]), 1 << 62]
             for key, end in zip(keys, ends, strict=True):
                 yield versions[key], key[0], end
+
+
+def _shapes(record: Mapping[str, Any]) -> Iterator[tuple[str, shapely.Geometry]]:
+    """The two areas of a version, the inner one last: inside it, both hold."""
+    for name, kind in (("grown", NEAR), ("geometry", IN)):
+        if record[name] is not None:
+            yield kind, shapely.from_geojson(json.dumps(record[name]))
 
 
 def _names(record: Mapping[str, Any], mover: str) -> bool:
