@@ -82,9 +82,9 @@ def tried(
     moment: random.Random | None = None,
     rate: float = RATE,
 ) -> dict[str, float]:
-    """Send at least ``messages``, and for as long as the harm lasts; count those that arrive.
+    """Send at least ``messages``, and for as long as the fault lasts; count those that arrive.
 
-    Without ``moment`` there is no harm.  The count begins once a message has passed, and ends when all have
+    Without ``moment`` there is no fault.  The count begins once a message has passed, and ends when all have
     arrived, or none has for the trial's time.  The pipeline is then started again if messages are
     missing: those that arrive now were ``stuck``, the others are ``lost``.  ``longest_s`` is the longest time
     that a message took, of those that were not stuck.
@@ -107,21 +107,27 @@ def tried(
             await_that(lambda: len(sender.sent), lambda count: count >= messages)
         finally:
             sent = sender.stop()
+        counts = _await_arrivals(trial, arrivals, sent)
+        longest = arrivals.longest(sent_at)
+        lost = counts["lost"]
+        if lost:
+            _restart(trial, pipeline, arrivals, f"{run}/probe-again")
+            lost = _await_arrivals(trial, arrivals, sent)["lost"]
+    return counts | {"lost": lost, "stuck": counts["lost"] - lost, "longest_s": round(longest, 1)}
 
-        def await_arrivals() -> dict[str, int]:
-            _await_quiet(lambda: sum(text in arrivals.raw for text in sent), len(sent), trial.quiet)
-            return arrivals.account(sent)
 
-        counts, longest = await_arrivals(), arrivals.longest(sent_at)
-        stuck = 0
-        if missing := counts["lost"]:
-            pipeline.kill()
-            pipeline.start()
-            with suppress(TimeoutError, RuntimeError):  # one that passes nothing any more has lost them
-                _await_passage(trial, pipeline, arrivals, f"{run}/probe-again")
-            counts["lost"] = await_arrivals()["lost"]
-            stuck = missing - counts["lost"]
-    return {**counts, "stuck": stuck, "longest_s": round(longest, 1)}
+def _await_arrivals(trial: Trial, arrivals: Arrivals, sent: list[str]) -> dict[str, float]:
+    """Wait until all have arrived, or none has for the trial's time; returns their account."""
+    _await_quiet(lambda: sum(text in arrivals.raw for text in sent), len(sent), trial.quiet)
+    return {**arrivals.account(sent)}
+
+
+def _restart(trial: Trial, pipeline: RealServer, arrivals: Arrivals, probe: str) -> None:
+    """Restart the pipeline, which may have messages that it passes on only then."""
+    pipeline.kill()
+    pipeline.start()
+    with suppress(TimeoutError, RuntimeError):  # it passes nothing any more: the missing messages are lost
+        _await_passage(trial, pipeline, arrivals, probe)
 
 
 def _await_passage(trial: Trial, pipeline: RealServer, arrivals: Arrivals, text: str) -> None:
