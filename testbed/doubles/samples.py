@@ -43,7 +43,6 @@ def flink_stream(
         if samples or rate:
             messages, passed = messages + rate * PERIOD, passed + PERIOD
             busy += (fixed + cost * rate) * PERIOD
-        shares = (("source", 0.25), ("count", 0.75))
         samples.append(
             JobSample(
                 engine_id=engine_id,
@@ -53,21 +52,24 @@ def flink_stream(
                 bytes_in=round(messages * 100),
                 bytes_out=round(messages * selectivity * 60),
                 state_bytes=4096,
-                vertices=tuple(
-                    VertexSample(
-                        name=name,
-                        subtasks=subtasks,
-                        records_out=round(messages) if name == "source" else 0,
-                        records_in=round(messages) if name == "count" else 0,
-                        busy=busy * share,
-                        idle=passed * subtasks - busy * share,
-                        busiest=min(1.0, share),
-                    )
-                    for name, share in shares
-                ),
+                vertices=_source_and_count(round(messages), busy, passed, subtasks),
             )
         )
     return samples
+
+
+def _source_and_count(messages: int, busy: float, passed: float, subtasks: int) -> tuple[VertexSample, ...]:
+    """The two vertices of a job that was ``busy`` core-s within ``passed`` s."""
+
+    def vertex(name: str, share: float, **records: int) -> VertexSample:
+        own, busiest = busy * share, min(1.0, share)
+        idle = passed * subtasks - own
+        return VertexSample(name=name, subtasks=subtasks, busy=own, idle=idle, busiest=busiest, **records)
+
+    return (
+        vertex("source", 0.25, records_out=messages),
+        vertex("count", 0.75, records_in=messages),
+    )
 
 
 def spark_stream(
