@@ -63,18 +63,10 @@ def create_app(world: World, publish: Publish, sites: list[str]) -> Flask:
 
     @app.put("/fences/<fence>")
     def draw(fence: str) -> Response:
-        if len(fence) > LARGEST_ID or any(each in fence for each in _IN_TOPICS):
-            abort(
-                400, f"fence {fence!r:.60} is not an id (expected 1 to {LARGEST_ID} characters without / + #)"
-            )
-        if "geometry" not in (body := _body()):
-            abort(
-                400,
-                f"fence {fence!r:.60}: it has no geometry (expected one of GeoJSON, or null to delete it)",
-            )
+        geometry = _geometry(fence)
         topic = f"fences/{fence}"
         with drawing:  # versions of a fence have different times
-            feature = _feature(fence, body["geometry"], world)
+            feature = _feature(fence, geometry, world)
             payload = compact(feature).encode()
             if why := refusal(topic, payload):
                 abort(400, f"fence {fence!r}: {why}")
@@ -84,18 +76,32 @@ def create_app(world: World, publish: Publish, sites: list[str]) -> Flask:
 
     @app.post("/questions")
     def ask() -> Response:
-        body = _body()
-        subject = {each: body[each] for each in ("fence", "mover") if isinstance(body.get(each), str)}
-        if len(subject) != 1 or len(*subject.values()) > LARGEST_ID:
-            abort(
-                400,
-                f"a question has a fence or a mover (expected one of them, at most {LARGEST_ID} characters)",
-            )
-        name = uuid.uuid4().hex[:12]
-        publish("tracks/questions", compact({"question": name} | subject).encode(), False)
-        return jsonify(question=name)
+        question = {"question": uuid.uuid4().hex[:12]} | _subject()
+        publish("tracks/questions", compact(question).encode(), False)
+        return jsonify(question=question["question"])
 
     return app
+
+
+def _geometry(fence: str) -> object:
+    """The geometry in the body of a request for a fence; 400 without one, or if the id is not valid."""
+    if len(fence) > LARGEST_ID or any(each in fence for each in _IN_TOPICS):
+        abort(400, f"fence {fence!r:.60} is not an id (expected 1 to {LARGEST_ID} characters without / + #)")
+    body = _body()
+    if "geometry" not in body:
+        abort(400, f"fence {fence!r:.60}: it has no geometry (expected one of GeoJSON, or null to delete it)")
+    return body["geometry"]
+
+
+def _subject() -> dict[str, str]:
+    """The fence or the mover that the body of a question names; 400 unless it names one of them."""
+    body = _body()
+    subject = {each: body[each] for each in ("fence", "mover") if isinstance(body.get(each), str)}
+    if len(subject) != 1 or len(*subject.values()) > LARGEST_ID:
+        abort(
+            400, f"a question has a fence or a mover (expected one of them, at most {LARGEST_ID} characters)"
+        )
+    return subject
 
 
 def _guard(app: Flask) -> None:
