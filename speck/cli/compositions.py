@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -149,18 +150,18 @@ def apply(
     """
     text = read_composition(file, values(env_files, settings, file))
     local = local_code(text, file, roots)
+    request: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}
     if place == "all":
-        refused = {
-            "--base-revision": base_revision is not None,
-            "--leave-behind": leave_behind,
-            "--atomic": atomic,
-            "--all-code": all_code,
-            "--wave": waves,
-        }
-        for option in (each for each, is_given in refused.items() if is_given):
-            raise click.UsageError(f"{option} is not available with --place all")
-        change = {"message": message, "author": author, "give_up": give_up or None}
-        _place_all(client, text, file.stem, local, change, yes, as_json)
+        _refuse_with_place_all(
+            {
+                "--base-revision": base_revision is not None,
+                "--leave-behind": bool(leave_behind),
+                "--atomic": atomic,
+                "--all-code": all_code,
+                "--wave": bool(waves),
+            }
+        )
+        _place_all(client, text, file.stem, local, request, yes, as_json)
         return
     with local.sent(client) as code:
         planned = client.plan(
@@ -180,14 +181,18 @@ def apply(
         show_data(planned, [*render.plan_lines(planned, unfold), *render.figure_lines(planned)], False)
     confirm(planned, yes, shown=not as_json)
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
-    base = planned["base_revision"]
-    more: dict[str, Any] = {"message": message, "author": author, "leave_behind": list(leave_behind)}
-    more |= {"give_up": give_up or None, "place": place, "atomic": atomic or None}
-    more["all_code"] = all_code or None
+    request |= {"base_revision": planned["base_revision"], "plan": planned, "code": local.hashes}
+    request |= {"leave_behind": list(leave_behind), "place": place}
+    request |= {"atomic": atomic or None, "all_code": all_code or None}
     if waves:
-        more |= {"wave": list(waves), "settle": settle}
-    more |= {"plan": planned, "code": local.hashes}
-    carry_out(client, lambda: client.apply(text, file.stem, base_revision=base, **more), as_json)
+        request |= {"wave": list(waves), "settle": settle}
+    carry_out(client, lambda: client.apply(text, file.stem, **request), as_json)
+
+
+def _refuse_with_place_all(given: Mapping[str, bool]) -> None:
+    """Raise a usage error for the first of these options that is given."""
+    for option in (each for each, is_given in given.items() if is_given):
+        raise click.UsageError(f"{option} is not available with --place all")
 
 
 def _place_all(
@@ -195,7 +200,7 @@ def _place_all(
     text: bytes,
     name: str,
     local: LocalCode,
-    change: dict[str, Any],
+    request: dict[str, Any],
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -206,7 +211,7 @@ def _place_all(
     if not as_json:
         show_data(proposal, render.placement_lines(proposal), False)
     confirm(proposal["plan"], yes, shown=not as_json)
-    carry_out(client, lambda: client.accept(proposal["id"], **change), as_json)
+    carry_out(client, lambda: client.accept(proposal["id"], **request), as_json)
 
 
 @click.command()
