@@ -213,12 +213,12 @@ class CheckpointFiles:
         folder = self._forwarded(location)
         # A session for this location only, ended before and after: the server retains artifacts until then.
         session = str(uuid.uuid5(uuid.NAMESPACE_URL, f"speck:carriage:{location}"))
-        self._client.release(session, for_good=False)
+        self._client.release(session, reusable=True)
         try:
             named = {f"{_FORWARD}{folder}/{name}": content for name, content in files.items()}
             self._client.upload(session, named, DEADLINE)
         finally:
-            self._client.release(session, for_good=False)
+            self._client.release(session, reusable=True)
 
     def _forwarded(self, location: str) -> str:
         """The path of a location on the server's default file system."""

@@ -183,13 +183,13 @@ class ConnectClient:
             return False
         return True
 
-    def release(self, session: str, *, for_good: bool = True) -> None:
+    def release(self, session: str, *, reusable: bool = False) -> None:
         """End a session with its queries and files; nothing if the server does not know it.
 
-        A session that was not ended ``for_good`` may be created again.
+        A ``reusable`` session may be created again under the same id.
         """
         request = pb2.ReleaseSessionRequest(session_id=session, user_context=_user())
-        request.allow_reconnect = not for_good
+        request.allow_reconnect = reusable
         self._unary("ReleaseSession", request, SLOW)
 
     def settings(self, session: str, names: Sequence[str]) -> dict[str, str]:

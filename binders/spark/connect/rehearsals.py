@@ -44,7 +44,7 @@ class Rehearsals:
         attempt = Attempt(id=number.hex, job_name=job.job_name, number=0, session="speck-rehearsal")
         spec = replace(spec_of(job, attempt), rehearsal=True)
         with self._lock(spec.session):
-            self._client.release(spec.session, for_good=False)
+            self._client.release(spec.session, reusable=True)
             try:
                 return self._launcher.launch(spec.to_json(), timeout)
             finally:
@@ -56,6 +56,6 @@ class Rehearsals:
 
     def _release(self, session: str) -> None:
         try:
-            self._client.release(session, for_good=False)
+            self._client.release(session, reusable=True)
         except BinderError as error:
             _log.warning("a session of a build stays until its file is built again: %s", error)

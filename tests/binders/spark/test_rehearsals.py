@@ -34,8 +34,8 @@ class ClientInMemory(ConnectClient):
         self.events = events
         self.fails = False
 
-    def release(self, session: str, *, for_good: bool = True) -> None:
-        assert not for_good  # the next build could not begin it again
+    def release(self, session: str, *, reusable: bool = False) -> None:
+        assert reusable  # the next build could not begin it again
         self.events.append(("release", session))
         if self.fails:
             raise Unreachable("no answer", address=ADDRESS)
