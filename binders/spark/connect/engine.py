@@ -6,12 +6,11 @@ clients, and ends when the job is stopped.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from weakref import WeakValueDictionary
 
+from binders.common.named_locks import NamedLocks
 from binders.spark.connect.batch_end import BatchEnd
 from binders.spark.connect.checkpoint_transfer import CheckpointFiles
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused, endpoint_of
@@ -92,8 +91,7 @@ class ConnectEngine(EngineBinder):
         self._batches = BatchHistory()
         self._process = ServerProcess(address, self._client, self._probe)
         self._cores: int | None = None  # of the server, once it was profiled
-        self._guard = threading.Lock()  # makes the lock of an attempt once
-        self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._locks = NamedLocks()  # of attempts
 
     # -- the contract
 
@@ -120,10 +118,8 @@ class ConnectEngine(EngineBinder):
         Raises :class:`~speck.errors.Rejected` when the job's code fails or Spark rejects it, in which case
         nothing runs, and :class:`~speck.errors.OutcomeUnknown` when the query may or may not run.
         """
-        with self._guard:
-            attempt_lock = self._attempts.setdefault(attempt.id, threading.Lock())
         try:
-            with attempt_lock:
+            with self._locks.of(attempt.id):
                 handle = self.find(attempt) or self._launch(job, attempt)
             marks = Marks.of(job, attempt, handle.details["checkpoint"])
             self._running.mark(handle.details["run"], marks)

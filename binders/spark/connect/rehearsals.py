@@ -7,12 +7,11 @@ rehearsal of the same file: its id is derived, and two rehearsals of a file run 
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from weakref import WeakValueDictionary
 
+from binders.common.named_locks import NamedLocks
 from binders.spark.connect.grpc_client import ConnectClient
 from binders.spark.connect.launcher import Launcher
 from binders.spark.query.spec import ConnectQuerySpec
@@ -28,8 +27,7 @@ class Rehearsals:
 
     def __init__(self, client: ConnectClient, launcher: Launcher) -> None:
         self._client, self._launcher = client, launcher
-        self._guard = threading.Lock()  # makes the lock of a session once
-        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._locks = NamedLocks()  # of sessions
 
     def run(
         self, job: Job, spec_of: Callable[[Job, Attempt], ConnectQuerySpec], timeout: float
@@ -43,16 +41,12 @@ class Rehearsals:
         number = uuid.uuid5(uuid.NAMESPACE_URL, name)
         attempt = Attempt(id=number.hex, job_name=job.job_name, number=0, session="speck-rehearsal")
         spec = replace(spec_of(job, attempt), rehearsal=True)
-        with self._lock(spec.session):
+        with self._locks.of(spec.session):
             self._client.release(spec.session, reusable=True)
             try:
                 return self._launcher.launch(spec.to_json(), timeout)
             finally:
                 self._release(spec.session)
-
-    def _lock(self, session: str) -> threading.Lock:
-        with self._guard:
-            return self._locks.setdefault(session, threading.Lock())
 
     def _release(self, session: str) -> None:
         try:

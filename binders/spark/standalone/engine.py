@@ -11,15 +11,14 @@ when the master restarts it elsewhere.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 import pyspark
 
+from binders.common.named_locks import NamedLocks
 from binders.spark.query import plan
 from binders.spark.query.code_check import check_code
 from binders.spark.query.history import BatchHistory
@@ -80,8 +79,7 @@ class StandaloneEngine(EngineBinder):
         self._known = inventory.engine(address)
         self._master = Master(address, self._known)
         self._submitter = Submitter(address, self._master, inventory)
-        self._guard = threading.Lock()  # makes the lock of an attempt once
-        self._attempts: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._locks = NamedLocks()  # of attempts
         self._drivers = DriverRegistry(address, self._master)
         self._room = Room(self._master, self._drivers, self._known.slots)
         self._rehearsals = Rehearsals(self._master, self._submitter, self._drivers, self._room)
@@ -134,10 +132,8 @@ class StandaloneEngine(EngineBinder):
         :class:`~speck.errors.NoCapacity` when no worker accepts the driver, in which cases nothing runs, and
         :class:`~speck.errors.OutcomeUnknown` when the query may or may not run.
         """
-        with self._guard:
-            attempt_lock = self._attempts.setdefault(attempt.id, threading.Lock())
         try:
-            with attempt_lock:
+            with self._locks.of(attempt.id):
                 return self._submit(job, attempt)
         finally:
             self._room.release(job.job_name)
