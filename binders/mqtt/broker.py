@@ -17,32 +17,16 @@ from functools import partial
 from typing import Any
 
 from binders.mqtt.address import BrokerAddress
+from binders.mqtt.concerns import BrokerConcerns, checkup_of
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.connection_cache import ConnectionCache
-from binders.mqtt.limits import (
-    probed_concerns,
-    reject_unfit,
-    session_concerns,
-    stated_concerns,
-    stated_limits,
-)
-from binders.mqtt.records import (
-    SessionRecords,
-    hand_over,
-    note_topic,
-    owned_sessions,
-    read_fences,
-    request_resend,
-    write_fence,
-    write_note,
-    write_tombstone,
-    write_writers,
-    writers_topic,
-)
-from binders.mqtt.retained import VERSION_TOPIC, retained
+from binders.mqtt.limits import reject_unfit
+from binders.mqtt.owned_records import OwnedRecords
+from binders.mqtt.records import note_topic, owned_sessions, read_fences, request_resend, writers_topic
+from binders.mqtt.retained import echo_topic, retained
 from speck.binder import MOST_COUNTED, BrokerBinder, Feed, OwnedSession
 from speck.core.inventory import Inventory, Login
-from speck.core.runtime import Checkup, Complaint
+from speck.core.runtime import Checkup
 from speck.core.split import control_topic
 from speck.core.topic import OWN_TOPICS, SQL_TOPICS
 from speck.errors import BinderError, Fault, InvalidInput, Rejected
@@ -81,11 +65,6 @@ def drained_topic(session: str) -> str:
     return f"speck/drained/{session}"
 
 
-def probe_topic() -> str:
-    """A unique topic, to be used once."""
-    return f"speck/probe/{uuid.uuid4().hex}"
-
-
 class MqttBroker(BrokerBinder):
     """The :class:`~speck.binder.BrokerBinder` of one MQTT 5 broker.
 
@@ -101,12 +80,10 @@ class MqttBroker(BrokerBinder):
         self._address = BrokerAddress.parse(address)
         self._inventory = inventory
         self._timeout = timeout
-        self._owner = ""
         self._cache = ConnectionCache(self._control)
+        self._records = OwnedRecords(self._address.text)
+        self._concerns = BrokerConcerns(self._address, self._cache, self._connection, self._login, timeout)
         self._locks = [threading.Lock() for _ in range(_STRIPES)]
-        self._concerns: list[Complaint] | None = None
-        # The probe takes seconds: a second caller waits for its result.
-        self._warnings_lock = threading.Lock()
 
     @property
     def address(self) -> str:
@@ -115,7 +92,7 @@ class MqttBroker(BrokerBinder):
 
     def take_owner(self, owner: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.take_owner`."""
-        self._owner = owner
+        self._records.owner = owner
 
     def check(self) -> None:
         """See :meth:`speck.binder.BrokerBinder.check`."""
@@ -133,19 +110,14 @@ class MqttBroker(BrokerBinder):
         carry are measured with a session of our own.  Persistence of sessions over a restart of the broker
         (Mosquitto's ``persistence``) can neither be queried nor measured, and is not reported.
         """
-        return [each.message for each in self._found_concerns() if not each.remark]
-
-    def _found_concerns(self) -> list[Complaint]:
-        with self._warnings_lock:
-            if self._concerns is None:
-                self._concerns = self._find_concerns()
-            return list(self._concerns)
+        return [each.message for each in self._concerns.find(self._records.owner) if not each.remark]
 
     def checkup(self) -> Checkup:
         """Version and limits, as far as the broker reports them, with remarks; MQTT has no clock."""
         with self._control() as control:
-            found = _checkup(control)
-        return replace(found, complaints=tuple(each for each in self._found_concerns() if each.remark))
+            found = checkup_of(control)
+        remarks = (each for each in self._concerns.find(self._records.owner) if each.remark)
+        return replace(found, complaints=tuple(remarks))
 
     def ensure_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.ensure_session`."""
@@ -158,28 +130,28 @@ class MqttBroker(BrokerBinder):
     def claim_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.claim_session`."""
         with self._lock(session):
-            self._cache.run(lambda control: self._claim(control, session, topic))
+            self._cache.run(lambda control: self._records.claim(control, session, topic))
 
     def fenced(self, session: str) -> int:
         """See :meth:`speck.binder.BrokerBinder.fenced`."""
-        return max(0, self._cache.run(lambda control: self._own_records(control, session)).fenced)
+        return max(0, self._cache.run(lambda control: self._records.read(control, session)).fenced)
 
     def foreign_sessions(self) -> list[OwnedSession]:
         """See :meth:`speck.binder.BrokerBinder.foreign_sessions`."""
-        if not self._owner:
+        if not self._records.owner:
             return []
-        others = (each for each in self.owned_sessions() if each.owner != self._owner)
+        others = (each for each in self.owned_sessions() if each.owner != self._records.owner)
         return [OwnedSession(each.session, each.owner, each.topics) for each in others]
 
     def owned_sessions(self) -> list[OwnedSession]:
         """See :meth:`speck.binder.BrokerBinder.owned_sessions`."""
         with self._control() as control:
-            return owned_sessions(control, probe_topic())
+            return owned_sessions(control)
 
     def adopt_session(self, session: str, former: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.adopt_session`."""
         with self._lock(session):
-            self._cache.run(lambda control: self._adopt(control, session, former))
+            self._cache.run(lambda control: self._records.adopt(control, session, former))
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
@@ -193,10 +165,10 @@ class MqttBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.delete_session`.
 
         A tombstone takes the place of the fence before the session goes: a copy of the job that comes back
-        reads it, and does not make the session anew.
+        reads it, and does not create the session again.
         """
         with self._lock(session):
-            self._cache.run(lambda control: self._bury(control, session))
+            self._cache.run(lambda control: self._records.bury(control, session))
             # A clean start without expiry deletes the session and its messages.
             with self._connection(session) as connection:
                 connection.publish(note_topic(session), b"", retain=True)
@@ -206,22 +178,18 @@ class MqttBroker(BrokerBinder):
     def fence(self, session: str, attempt: int) -> None:
         """See :meth:`speck.binder.BrokerBinder.fence`; a fence that names a newer attempt stays."""
         with self._lock(session):
-            self._cache.run(lambda control: self._raise_fence(control, session, attempt))
+            self._cache.run(lambda control: self._records.raise_fence(control, session, attempt))
 
     def readers(self, sessions: Sequence[str]) -> dict[str, int]:
         """See :meth:`speck.binder.BrokerBinder.readers`; by the claims in the fences."""
         parts = [sessions[at : at + MOST_FENCES] for at in range(0, len(sessions), MOST_FENCES)]
-        records = [
-            each
-            for part in parts
-            for each in self._cache.run(partial(read_fences, sessions=part, echo=probe_topic()))
-        ]
+        records = [each for part in parts for each in self._cache.run(partial(read_fences, sessions=part))]
         return {each.session: each.read_by for each in records if each.read_by is not None}
 
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """See :meth:`speck.binder.BrokerBinder.name_writers`; the list comes through the session."""
         with self._lock(session):
-            self._cache.run(lambda control: self._name_writers(control, session, writers))
+            self._cache.run(lambda control: self._records.name_writers(control, session, writers))
 
     def drained(self, session: str, marker: str, seconds: float) -> bool | None:
         """See :meth:`speck.binder.BrokerBinder.drained`.
@@ -236,8 +204,8 @@ class MqttBroker(BrokerBinder):
 
     def waiting(self, session: str) -> int:
         """See :meth:`speck.binder.BrokerBinder.waiting`; counts up to :data:`MOST_COUNTED`."""
-        echo = probe_topic()
-        self._cache.run(lambda control: self._own_records(control, session))
+        echo = echo_topic()
+        self._cache.run(lambda control: self._records.read(control, session))
         with self._lock(session), self._session(session, MOST_COUNTED + 1) as connection:
             if not connection.session_present:
                 connection.disconnect(0)
@@ -300,8 +268,7 @@ class MqttBroker(BrokerBinder):
 
     def close(self) -> None:
         """Drop the cached warnings and close the cached connections."""
-        with self._warnings_lock:
-            self._concerns = None
+        self._concerns.forget()
         self._cache.close()
 
     # --- internals ---------------------------------------------------------------------------------
@@ -310,18 +277,18 @@ class MqttBroker(BrokerBinder):
         """Make a session collect a filter alone; with ``refill``, writers send again what it may lack."""
         _check_filter(topic)
         with self._lock(session):
-            found = self._cache.run(lambda control: self._begin_note(control, session, topic))
+            found = self._cache.run(lambda control: self._records.begin_note(control, session, topic))
             others = [each for each in found.filters if each != topic]
             is_new = self._subscribe(session, topic, others)
             incomplete = is_new or not found.is_complete(topic)
             if incomplete and refill:
                 self._cache.run(lambda control: request_resend(control, topic))
             if incomplete or others:
-                self._cache.run(lambda control: write_note(control, session, [topic], self._owner))
+                self._cache.run(lambda control: self._records.complete_note(control, session, topic))
 
     def _counter(self, topic: str) -> int | None:
         try:
-            count = self._cache.run(lambda control: retained(control, topic, probe_topic()))
+            count = self._cache.run(lambda control: retained(control, topic))
         except Rejected:
             return None
         return int(count) if count is not None and count.isdigit() else None
@@ -353,85 +320,6 @@ class MqttBroker(BrokerBinder):
                 connection.unsubscribe(other)
             return not connection.session_present
 
-    def _own_records(self, control: Connection, session: str) -> SessionRecords:
-        """The records of a session; raises :class:`SessionOfAnother` for that of another owner."""
-        records = SessionRecords.read(control, session, probe_topic())
-        records.reject_foreign(self._owner, self.address)
-        return records
-
-    def _begin_note(self, control: Connection, session: str, topic: str) -> SessionRecords:
-        """Add a filter to a session's note, pending if it was not complete; return its former records."""
-        reject_unfit(control)
-        found = self._own_records(control, session)
-        complete = found.is_complete(topic)
-        if not complete or not self._is_named(found):
-            filters = {*found.filters, topic}
-            write_note(control, session, filters, self._owner, pending=not complete)
-        return found
-
-    def _claim(self, control: Connection, session: str, topic: str) -> None:
-        records = self._own_records(control, session)
-        # No note: the broker has lost it, perhaps with the session.  The next attempt raises a fence, and a
-        # reader takes a fence alone for that of a session that was deleted.
-        lost = not records.note and not records.deleted
-        if lost or (records.note and not self._is_named(records)):
-            pending = lost or records.pending
-            write_note(control, session, records.filters or [topic], self._owner, pending=pending)
-
-    def _adopt(self, control: Connection, session: str, former: str) -> None:
-        records = SessionRecords.read(control, session, probe_topic())
-        if records.owner != former:
-            records.reject_foreign(self._owner, self.address)
-        if not records.deleted and not records.name_only(self._owner):
-            hand_over(control, records, self._owner)
-
-    def _is_named(self, records: SessionRecords) -> bool:
-        """True if the note names the owner, where there is one to name."""
-        return records.note.get("owner", "") == self._owner or not self._owner
-
-    def _bury(self, control: Connection, session: str) -> None:
-        write_tombstone(control, self._own_records(control, session), self._owner)
-
-    def _name_writers(self, control: Connection, session: str, writers: Sequence[str]) -> None:
-        self._own_records(control, session)
-        write_writers(control, session, writers)
-
-    def _raise_fence(self, control: Connection, session: str, attempt: int) -> None:
-        reject_unfit(control)
-        records = self._own_records(control, session)
-        if records.deleted or records.fenced < attempt:
-            write_fence(control, session, max(records.fenced, attempt), self._owner)
-
-    def _find_concerns(self) -> list[Complaint]:
-        stated = self._cache.run(lambda control: stated_concerns(control.limits), fresh=True)
-        version = self._cache.run(_version)
-        probed = probed_concerns(
-            self._address,
-            self._login(),
-            probe_topic(),
-            self._timeout,
-            is_mosquitto=version is None or version.startswith("mosquitto"),
-        )
-        return [*stated, *self._session_concerns(), *probed]
-
-    def _session_concerns(self) -> list[Complaint]:
-        """Limits that a broker states, or applies, only when a session like a job's is made."""
-        # With the length and the letters of a job's session, and an expiry that ends with the connection.
-        client = f"speck-probe-{uuid.uuid4().hex}:{self._owner or '0' * 16}"
-        try:
-            with self._connection(client, expiry=FOREVER) as connection:
-                expiry = getattr(connection.limits, "SessionExpiryInterval", FOREVER)
-                assigned = getattr(connection.limits, "AssignedClientIdentifier", client)
-                connection.disconnect(0)
-        except Rejected as error:
-            return [
-                Complaint(
-                    f"it refuses a client id of the form that jobs use ({client!r}): {error} (allow ids of "
-                    "256 characters of letters, digits, '.', '_', '-' and ':')"
-                )
-            ]
-        return session_concerns(client, expiry, assigned)
-
 
 class MqttFeed:
     """A subscription over an open connection; the broker leaves out messages above 64 KiB."""
@@ -450,19 +338,6 @@ class MqttFeed:
         with suppress(BinderError):
             self._connection.restart_deadline()
             self._connection.__exit__(None, None, None)
-
-
-def _checkup(control: Connection) -> Checkup:
-    return Checkup(version=_version(control) or "MQTT 5", limits=stated_limits(control.limits))
-
-
-def _version(control: Connection) -> str | None:
-    """The version that the broker publishes, empty if none; ``None`` if access to it is denied."""
-    try:
-        payload = retained(control, VERSION_TOPIC, probe_topic())
-    except Rejected:  # by access control
-        return None
-    return payload.decode(errors="replace") if payload else ""
 
 
 def _reject_short_expiry(connection: Connection) -> None:

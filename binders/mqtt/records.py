@@ -50,10 +50,10 @@ class SessionRecords:
     fence: dict[str, Any]
 
     @classmethod
-    def read(cls, control: Connection, session: str, echo: str) -> SessionRecords:
-        """Both as the broker has them; ``echo`` as for :func:`retained_all`."""
+    def read(cls, control: Connection, session: str) -> SessionRecords:
+        """Both, read from the broker."""
         topics = note_topic(session), fence_topic(session)
-        note, fence = (_json_object(each) for each in retained_all(control, topics, echo))
+        note, fence = (_json_object(each) for each in retained_all(control, topics))
         return cls(session, note, fence)
 
     @property
@@ -157,10 +157,10 @@ def hand_over(control: Connection, records: SessionRecords, owner: str) -> None:
         _write(control, fence_topic(records.session), records.fence | _owned_by(owner))
 
 
-def owned_sessions(control: Connection, echo: str) -> list[OwnedSession]:
-    """The sessions at the broker whose notes name an owner, by name; ``echo`` as for ``retained_all``."""
-    notes = retained_below(control, _NOTES.rstrip("/"), echo)
-    fences = retained_below(control, _FENCES.rstrip("/"), f"{echo}-fences") if notes else {}
+def owned_sessions(control: Connection) -> list[OwnedSession]:
+    """The sessions at the broker whose notes name an owner, by name."""
+    notes = retained_below(control, _NOTES.rstrip("/"))
+    fences = retained_below(control, _FENCES.rstrip("/")) if notes else {}
     found = {topic: _json_object(content) for topic, content in (notes | fences).items()}
     names = sorted(topic.removeprefix(_NOTES) for topic in notes)
     records = (
@@ -173,9 +173,9 @@ def owned_sessions(control: Connection, echo: str) -> list[OwnedSession]:
     ]
 
 
-def read_fences(control: Connection, sessions: Sequence[str], echo: str) -> list[SessionRecords]:
+def read_fences(control: Connection, sessions: Sequence[str]) -> list[SessionRecords]:
     """The records of sessions without their notes."""
-    fences = retained_all(control, [fence_topic(each) for each in sessions], echo)
+    fences = retained_all(control, [fence_topic(each) for each in sessions])
     return [
         SessionRecords(session, {}, _json_object(fence))
         for session, fence in zip(sessions, fences, strict=True)

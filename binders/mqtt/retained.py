@@ -9,6 +9,7 @@ retained messages of the filter are in the client's queue, and an echo behind th
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -19,21 +20,28 @@ VERSION_TOPIC = "$SYS/broker/version"  # retained at Mosquitto and mochi
 MARKER_SECONDS = 60  # after which a broker drops a marker that was not removed
 
 
-def retained(control: Connection, topic: str, echo: str) -> bytes | None:
+def echo_topic() -> str:
+    """A unique topic, to be used once."""
+    return f"speck/probe/{uuid.uuid4().hex}"
+
+
+def retained(control: Connection, topic: str) -> bytes | None:
     """The retained message of a topic, as :func:`retained_all`."""
-    (found,) = retained_all(control, [topic], echo)
+    (found,) = retained_all(control, [topic])
     return found
 
 
-def retained_all(control: Connection, topics: Sequence[str], echo: str) -> list[bytes | None]:
-    """The retained message of each topic; ``echo``: a topic of our own that is used once."""
+def retained_all(control: Connection, topics: Sequence[str]) -> list[bytes | None]:
+    """The retained message of each topic."""
+    echo = echo_topic()
     name = echo.rpartition("/")[2]
     found = _read(control, topics, {f"{topic}/#": f"{topic}/{name}" for topic in topics}, echo)
     return [found.get(topic) or None for topic in topics]
 
 
-def retained_below(control: Connection, topic: str, echo: str) -> dict[str, bytes]:
-    """The retained messages one level below a topic, by topic; ``echo`` as for :func:`retained_all`."""
+def retained_below(control: Connection, topic: str) -> dict[str, bytes]:
+    """The retained messages one level below a topic, by topic."""
+    echo = echo_topic()
     every, marker = f"{topic}/+", f"{topic}/{echo.rpartition('/')[2]}"
     found = _read(control, [every], {every: marker}, echo)
     return {
