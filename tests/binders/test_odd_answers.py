@@ -25,8 +25,7 @@ from binders.flink.state import savepoints
 from binders.flink.submission import jar_gc, launcher, slots
 from binders.spark import connect_engine
 from binders.spark.local.commands import CONNECTOR
-from binders.spark.standalone import driver_registry
-from binders.spark.standalone import engine as standalone
+from binders.spark.standalone import driver_registry, job_drivers
 from binders.spark.standalone.engine import StandaloneEngine
 from speck.binder import EngineBinder
 from speck.core.inventory import Inventory, Login, Secret
@@ -186,7 +185,7 @@ def standalone_answers(port: int) -> Answers:
 @pytest.mark.skipif(not CONNECTOR.exists(), reason="the connector is not built (make jars)")
 def test_spark_standalone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
-        *((standalone, "END_TIMEOUT"), (standalone, "_POLL")),
+        *((job_drivers, "END_TIMEOUT"), (job_drivers, "_POLL")),
         *((driver_registry, "FIND_PATIENCE"), (driver_registry, "_POLL")),
     ):
         monkeypatch.setattr(module, name, 0.0)

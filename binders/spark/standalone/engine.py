@@ -24,10 +24,11 @@ from binders.spark.query.code_check import check_code
 from binders.spark.query.history import BatchHistory
 from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_of, same_storage
 from binders.spark.query.progress import metrics_of
-from binders.spark.standalone.driver_registry import HEAD, HEAD_END, DriverRegistry
-from binders.spark.standalone.driver_status import DriverStatus, is_present, last_error_line, state_of
+from binders.spark.standalone.driver_registry import HEAD_END, DriverRegistry
+from binders.spark.standalone.driver_status import is_present
 from binders.spark.standalone.healthcheck import standalone_checkup
-from binders.spark.standalone.master import Cluster, Driver, Master
+from binders.spark.standalone.job_drivers import JobDrivers, rejection
+from binders.spark.standalone.master import Cluster, Master
 from binders.spark.standalone.measurements import Measurements
 from binders.spark.standalone.rehearsals import Rehearsals
 from binders.spark.standalone.room import Room
@@ -50,13 +51,11 @@ from speck.core.runtime import (
     State,
     Worker,
 )
-from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, StateLost
+from speck.errors import BinderError, NoCapacity, Rejected, StateLost
 
 START_TIMEOUT = 120.0  # s, for a driver to start and the job's code to come to a started query
 STOP_GRACE = 30.0  # s, for the current batch
-END_TIMEOUT = 30.0  # s, for a killed driver; a worker waits 10 s before it uses SIGKILL
 
-_POLL = 0.2  # s
 _MAX_LOG = 1 << 20  # bytes
 _LONG_LINE = 500  # bytes
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -84,8 +83,8 @@ class StandaloneEngine(EngineBinder):
         self._room = Room(self._master, self._drivers, self._known.slots)
         self._rehearsals = Rehearsals(self._master, self._submitter, self._drivers, self._room)
         self._measurements = Measurements(self._master, self._submitter, self._drivers, inventory)
+        self._job_drivers = JobDrivers(self._master, self._submitter, self._drivers)
         self._batches = BatchHistory()
-        self._stopped: set[str] = set()  # attempts that were stopped here, which the master may still list
 
     def take_artifacts(self, server: ArtifactServer) -> None:
         """See :meth:`speck.binder.EngineBinder.take_artifacts`."""
@@ -123,7 +122,7 @@ class StandaloneEngine(EngineBinder):
         """
         fault = check_code(Path(job.job_path), job.entry_class) or self._rehearsals.build(job)
         if fault:
-            raise self._rejection(job, fault, "built")
+            raise rejection(job, self.address, fault, "built")
 
     def submit(self, job: Job, attempt: Attempt) -> Handle:
         """Start a driver for the attempt, and wait until its query has started.
@@ -134,7 +133,8 @@ class StandaloneEngine(EngineBinder):
         """
         try:
             with self._locks.of(attempt.id):
-                return self._submit(job, attempt)
+                self._job_drivers.start(job, attempt, stop_grace=self.stop_grace, timeout=self.start_timeout)
+                return self._handle(attempt)
         finally:
             self._room.release(job.job_name)
 
@@ -145,7 +145,7 @@ class StandaloneEngine(EngineBinder):
         attempt's.
         """
         chosen = self._drivers.find(attempt.id, strict=True)
-        if chosen is None or attempt.id in self._stopped or not is_present(*chosen):
+        if chosen is None or self._job_drivers.is_stopped(attempt.id) or not is_present(*chosen):
             return None
         return self._handle(attempt)
 
@@ -162,7 +162,7 @@ class StandaloneEngine(EngineBinder):
         except BinderError as error:
             unreachable = JobStatus(JobState.UNKNOWN, time.time(), str(error))
             return dict.fromkeys(attempts, unreachable)
-        return {each: self._status(each, cluster, unknown) for each in attempts}
+        return {each: self._job_drivers.status(each, cluster, unknown) for each in attempts}
 
     def running(self) -> list[Found]:
         """The active drivers of SpecK, as far as they are identified."""
@@ -184,10 +184,10 @@ class StandaloneEngine(EngineBinder):
         if keep_state and (chosen is None or (status is not None and status.ran)):
             self._check_checkpoint(handle)
         if chosen is not None:
-            if keep_state and status is not None and self._request_stop(attempt, status):
-                self._await_end(attempt, self.stop_grace + END_TIMEOUT)
-            self._kill(attempt)
-        self._stopped.add(attempt)
+            if keep_state and status is not None:
+                self._job_drivers.end_batch(attempt, status, self.stop_grace)
+            self._job_drivers.kill(attempt)
+        self._job_drivers.note_stopped(attempt)
         if not keep_state or (status is not None and not status.ran):
             return None
         return State(STATE_KIND, handle.details["checkpoint"])
@@ -273,7 +273,7 @@ class StandaloneEngine(EngineBinder):
 
     def _report(self, handle: Handle, cluster: Cluster) -> str | None:
         chosen = self._drivers.choose(handle.engine_id, cluster)
-        if chosen is None or not is_present(*chosen) or handle.engine_id in self._stopped:
+        if chosen is None or not is_present(*chosen) or self._job_drivers.is_stopped(handle.engine_id):
             self._batches.forget(handle.engine_id)
             name = handle.details.get("job", "")
             raise Rejected(f"{self.address} runs no driver of job {name!r}", address=self.address)
@@ -314,7 +314,7 @@ class StandaloneEngine(EngineBinder):
         cluster = self._identified()
         chosen = self._drivers.choose(handle.engine_id, cluster)
         worker = cluster.worker(chosen[0].worker) if chosen is not None else None
-        if chosen is None or worker is None or handle.engine_id in self._stopped:
+        if chosen is None or worker is None or self._job_drivers.is_stopped(handle.engine_id):
             name = handle.details.get("job", "")
             raise Rejected(f"{self.address} has no log of a driver of job {name!r}", address=self.address)
         size = min(_MAX_LOG, lines * _LONG_LINE)
@@ -349,93 +349,7 @@ class StandaloneEngine(EngineBinder):
         """Close the connections; drivers continue to run."""
         self._master.close()
 
-    # -- observing
-
-    def _status(self, attempt: str, cluster: Cluster, unknown: list[Driver]) -> JobStatus:
-        try:
-            state, message = self._observe(attempt, cluster, unknown)
-        except BinderError as error:
-            state, message = JobState.UNKNOWN, str(error)
-        return JobStatus(state, time.time(), message)
-
-    def _observe(self, attempt: str, cluster: Cluster, unknown: list[Driver]) -> tuple[JobState, str]:
-        chosen = self._drivers.choose(attempt, cluster)
-        if attempt in self._stopped and (chosen is None or not chosen[0].active):
-            return JobState.LOST, "the job was stopped"
-        if chosen is None and unknown:
-            names = ", ".join(driver.id for driver in unknown)
-            return JobState.UNKNOWN, f"{self.address} has drivers that are not identified yet ({names})"
-        if chosen is None:
-            return JobState.LOST, f"Spark master {self.address} does not know the job's driver"
-        driver, status = chosen
-        if driver.state == "RELAUNCHING" and unknown:
-            return JobState.STARTING, f"driver {driver.id} is being restarted on another worker"
-        waits = any(attempt in name for name in cluster.waiting)
-        state, message = state_of(driver, status, waits)
-        if state is JobState.FAILED and (status is None or status.kind == "running"):
-            message = f"{message}: {self._end_reason(driver, cluster)}"
-        return state, message
-
-    def _end_reason(self, driver: Driver, cluster: Cluster) -> str:
-        """The reason of the end of a driver that did not write it to its status file."""
-        if driver.state == "ERROR":
-            return self._master.failure(driver.id) or "no reason given"
-        worker = cluster.worker(driver.worker)
-        if worker is None:
-            return "its worker is lost"
-        log = self._master.log(worker, driver.id, "stderr", start=None, length=HEAD)
-        return last_error_line(log.text) or "its log is empty"
-
-    # -- starting
-
-    def _submit(self, job: Job, attempt: Attempt) -> Handle:
-        chosen = self._drivers.find(attempt.id, strict=False)
-        if chosen is None:
-            driver = self._submitter.submit(job, attempt, self.stop_grace)
-            self._drivers.add(driver, self._submitter.marks(job, attempt))
-        elif not is_present(*chosen):
-            raise self._rejection(job, "this attempt has ended before (expected a new attempt)")
-        return self._await_start(job, attempt)
-
-    def _await_start(self, job: Job, attempt: Attempt) -> Handle:
-        begin = time.monotonic()
-        while True:
-            overdue = time.monotonic() - begin > self.start_timeout
-            cluster = self._master.cluster()
-            self._drivers.identify(cluster)
-            chosen = self._drivers.choose(attempt.id, cluster)
-            if chosen is None:
-                message = f"{self.address} has lost the driver of job {job.job_name!r}"
-                raise OutcomeUnknown(message, address=self.address)
-            driver, status = chosen
-            if status is not None and status.ran:
-                return self._handle(attempt)
-            fault = self._fault(driver, status, cluster)
-            if fault or overdue:
-                self._kill(attempt.id)
-                self._stopped.add(attempt.id)
-                raise self._not_started(job, driver, fault)
-            time.sleep(_POLL)
-
-    def _fault(self, driver: Driver, status: DriverStatus | None, cluster: Cluster) -> str:
-        """The reason why a driver will not start its query; empty while it may."""
-        if status is not None and status.kind in ("refused", "stopped"):
-            return status.message
-        if not driver.active or (status is not None and status.crashes):
-            return self._end_reason(driver, cluster)
-        return ""
-
-    def _not_started(self, job: Job, driver: Driver, fault: str) -> BinderError:
-        if fault:
-            return self._rejection(job, fault)
-        if driver.state == "SUBMITTED":
-            message = f"{self.address} has no room for job {job.job_name!r}: no worker accepted its driver"
-            return NoCapacity(f"{message} in {self.start_timeout:g} s", address=self.address)
-        return self._rejection(job, f"its code did not come to a started query in {self.start_timeout:g} s")
-
-    def _rejection(self, job: Job, reason: str, deed: str = "started") -> Rejected:
-        what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-        return Rejected(f"{what} cannot be {deed} on {self.address}: {reason}", address=self.address)
+    # -- helpers
 
     def _handle(self, attempt: Attempt) -> Handle:
         details: Mapping[str, str] = {
@@ -445,41 +359,6 @@ class StandaloneEngine(EngineBinder):
         }
         return Handle(self.address, attempt.id, details)
 
-    # -- ending
-
-    def _request_stop(self, attempt: str, status: DriverStatus) -> bool:
-        """Request the driver to stop; true if it accepted the request."""
-        if status.kind != "running" or not status.control:
-            return False
-        return self._master.request_stop(status.control, self._submitter.stop_token(attempt))
-
-    def _kill(self, attempt: str) -> None:
-        """Kill all drivers of an attempt, and wait until the master reports their end."""
-        for driver in self._drivers.of_attempt(attempt, self._master.cluster()):
-            if driver.active:
-                self._master.kill(driver.id)
-        if not self._await_end(attempt, END_TIMEOUT):
-            raise OutcomeUnknown(
-                f"{self.address} still runs the driver of attempt {attempt} {END_TIMEOUT:g} s after its kill",
-                address=self.address,
-            )
-
-    def _await_end(self, attempt: str, patience: float) -> bool:
-        """Wait for the end of its drivers and its application (the executors); true if they ended."""
-        deadline = time.monotonic() + patience
-        while self._is_running(attempt, self._master.cluster()):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_POLL)
-        return True
-
-    def _is_running(self, attempt: str, cluster: Cluster) -> bool:
-        return any(driver.active for driver in self._drivers.of_attempt(attempt, cluster)) or any(
-            attempt in name for name in cluster.applications
-        )
-
-    # -- before the start
-
     def _refuse(self, fault: str | None) -> None:
         if fault is not None:
             raise Rejected(fault, address=self.address)
@@ -487,7 +366,7 @@ class StandaloneEngine(EngineBinder):
     def _check_code(self, job: Job) -> None:
         fault = check_code(Path(job.job_path), job.entry_class)
         if fault is not None:
-            raise self._rejection(job, fault)
+            raise rejection(job, self.address, fault)
 
     def _check_state(self, state: State, job: Job) -> None:
         fault = self.state_fault(state)
