@@ -18,7 +18,7 @@ from speck.errors import OutcomeUnknown
 from speck.testing.brokers import OWNER
 from speck.testing.waiting import eventually
 from testbed.servers.mosquitto import MosquittoServer
-from tests.binders.mqtt.test_broker import SESSION, connection, publish, retained, take
+from tests.binders.mqtt.raw_access import SESSION, connection, publish, retained, take
 
 pytestmark = pytest.mark.engine
 
