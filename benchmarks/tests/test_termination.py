@@ -110,7 +110,7 @@ def test_another_signal_does_not_cut_the_stopping_short(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_it_in_the_background_of_a_shell_too(tmp_path: Path) -> None:
-    """Where a shell without job control has SIGINT ignored."""
+    """A shell without job control has SIGINT ignored."""
     with _benchmark(tmp_path, ignored=signal.SIGINT) as program:
         servers = _servers(program, tmp_path)
         program.send_signal(signal.SIGINT)

@@ -157,7 +157,7 @@ class _Limits:
         return self.deadline - time.monotonic()
 
     def apply(self, to: socket) -> None:
-        """Let the next operation of a socket end by the deadline."""
+        """Bound the next operation of a socket by the deadline."""
         if (seconds := self.remaining()) <= 0:
             raise TimeoutError("timed out")
         to.settimeout(seconds)

@@ -210,7 +210,7 @@ class BrokerBinder(ABC):
         _lack(self, Capability.TRACING)
 
     def leave_client(self, client: str) -> None:
-        """Have the broker know a client of this name for a minute at most."""
+        """Register a client of this name at the broker, for a minute at most."""
         _lack(self, Capability.TRACING)
 
     def forget_client(self, client: str) -> bool:

@@ -96,7 +96,7 @@ class EngineBinder(ABC):
     # --- with a default for engines without it
 
     def take_artifacts(self, server: ArtifactServer) -> None:
-        """Let the engine fetch files from this server; called once, before any other method."""
+        """Set the server from which the engine fetches files; called once, before any other method."""
 
     def check_acceptance(self) -> None:
         """Raise the :class:`~speck.errors.BinderError` that a check of any job would raise here.

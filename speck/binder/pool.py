@@ -149,7 +149,7 @@ class BinderPool:
         self._lane(address, kind.bound if kind else 1).pause(seconds)
 
     def resume(self, address: str) -> None:
-        """Let actions at an engine begin again, if they were paused."""
+        """Resume actions at an engine, if they were paused."""
         with self._lock:
             lane = self._lanes.get(address)
         if lane is not None:

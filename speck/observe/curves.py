@@ -56,7 +56,7 @@ class Curves:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def add(self, job: str, rates: Rates) -> None:
-        """Take the present rates of a job."""
+        """Record the present rates of a job."""
         minute = self._minute()
         with self._lock:
             self._rings.setdefault(job, _Ring(minute)).put(minute, rates)

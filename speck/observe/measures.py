@@ -176,7 +176,7 @@ class Measures:
             self._asked.add(address)
 
     def record(self, job: Job, handle: Handle, answer: JobSample | SpeckError) -> None:
-        """Take the counts of a job, or the error that kept them away."""
+        """Record the counts of a job, or the error instead of them."""
         with self._lock:
             copy = self._copies.get(job.job_name)
             if copy is None or copy.handle.engine_id != handle.engine_id:

@@ -1,1 +1,1 @@
-"""Where jobs should run: the placement problem, its cost model, and the policies that solve it; pure."""
+"""The placement of jobs at sites: the problem, its cost model, and the policies that solve it; pure."""

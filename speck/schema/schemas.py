@@ -386,7 +386,7 @@ _OF_AUTO = "; for `mode: auto`"
 
 
 class PlacementSchema(StrictSchema):
-    """Where SpecK places jobs, and by which measure; a change touches no engine."""
+    """The block ``placement``: mode, policy and weights; a change of it touches no engine."""
 
     mode = Mode("`advise` on request; `auto` moves jobs automatically; `off`", ["advise", "auto", "off"])
     policy = Text("name of a placement policy", expected="a policy's name", example="speck")

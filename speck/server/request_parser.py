@@ -31,7 +31,7 @@ class StrictParser(HTTPRequestParser):
         self._is_known = is_known
 
     def received(self, data: bytes) -> int:
-        """Take these bytes; returns the number of those that belong to this request."""
+        """Parse these bytes; returns the number of those that belong to this request."""
         taken = int(super().received(data))
         if self.chunked and not self.completed and self._has_long_line():
             detail = f"a line between chunks is too long (expected {LONGEST_LINE:,} bytes or less)"

@@ -154,7 +154,7 @@ def add_owner(path: Path, owner: Owner) -> None:
 
 
 def remove_owner(path: Path, name: str) -> None:
-    """Take the line of one owner out of a file of tokens."""
+    """Remove the line of one owner from a file of tokens."""
     text = _text(path)
     if all(each.name != name for each in _parsed(path, text)):
         raise _wrong(f"{path} does not name {name!r}")

@@ -142,7 +142,7 @@ class _Channel(HTTPChannel):
         return bool(super().writable())
 
     def _await_sender(self) -> None:
-        """Let the thread of a request send, if it does just now.
+        """Yield to a request thread that is sending.
 
         Waitress's loop would poll the connection without end meanwhile, since it can take data, and keep that
         thread from its work.

@@ -95,7 +95,7 @@ class Artifacts:
 
     @contextlib.contextmanager
     def copied(self, jobs: Iterable[Job]) -> Iterator[None]:
-        """Let the standby have the code of each job before the block, in which it is to be stored here.
+        """Send the code of each job to the standby before the block, in which it is to be stored here.
 
         This takes as long as a large file takes on its way, and holds up no write.
         """

@@ -467,7 +467,7 @@ class Store:
         self._database.retry()
 
     def close(self) -> None:
-        """Let go of the store; another process may open it then."""
+        """Close the database and release its lock."""
         with self._isolation.block():
             self._database.close()
 

@@ -55,7 +55,7 @@ class Uploads:
         return (0, False) if partial is None else (partial.st_size, False)
 
     def receive(self, sha256: str, content: BinaryIO, offset: int = 0, size: int | None = None) -> int:
-        """Take a part of a content that begins at ``offset``; returns the number of bytes that are there.
+        """Append the part of a content at ``offset``; returns the number of received bytes.
 
         ``size`` is that of the whole content in bytes (``None``: it ends with this part), which is then
         compared with the hash.  Raises :class:`~speck.errors.Conflict` for a part that does not follow,

@@ -59,7 +59,7 @@ def __getattr__(name: str) -> object:
 
 
 def _explain_asserts(*modules: str) -> None:
-    """Have pytest show the values of an assertion that fails, as it does in the modules of tests."""
+    """Make pytest show the values of a failed assertion, as it does in test modules."""
     for module in modules:
         if module not in sys.modules:
             import_module("pytest").register_assert_rewrite(module)

@@ -113,7 +113,7 @@ class BrokerContract(ABC):
         raise NotImplementedError
 
     def have_unread(self, broker: BrokerBinder, session: str, messages: int, seconds: float) -> None:
-        """Have messages of this age wait at the topic ``contract.in``, which a session reads.
+        """Put messages of this age into the topic ``contract.in``, which a session reads.
 
         Needed for a binder with ``Capability.BACKLOG``.
         """

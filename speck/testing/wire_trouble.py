@@ -73,7 +73,7 @@ class Listener:
         raise NotImplementedError
 
     def keep(self, connection: socket.socket) -> socket.socket:
-        """Have a socket closed at the end, or at once when that is over."""
+        """Close a socket at the end, or at once if that is over."""
         with self._guard:
             self._open.append(connection)
             ended = self._ended

@@ -15,7 +15,7 @@ from testbed.doubles.world import World
 
 
 class Life:
-    """What one coordinator sees of the world; when it is killed, nothing that it still does reaches anybody.
+    """The world as one coordinator sees it; once it is killed, nothing that it still does has an effect.
 
     ``kill_at`` is a method, and whether its work is done then; what the store holds at that moment is kept.
     So many such moments are ``spared`` before.

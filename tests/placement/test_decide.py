@@ -346,7 +346,7 @@ def test_a_step_that_holds_is_kept_after_three_windows() -> None:
 
 
 def test_each_window_has_a_sample_of_its_own() -> None:
-    """Where jobs are sampled every 100 s, a window is as long."""
+    """If jobs are sampled every 100 s, a window is as long."""
     memory = AdaptationState(revision=3, steps=(STEP,))
     seen = replace(SEEN, revision=4, automatic=True, progress=DONE, realised=REALISED, interval=100.0)
     due = NOW + 5 + 30

@@ -183,7 +183,7 @@ SESSION = "speck-a:0a1b2c3d4e5f6071"
 def test_who_connects_by_the_id_of_a_session_reads_nothing_of_it(
     broker: Broker, user: str, chosen: bool
 ) -> None:
-    """Where clients choose their ids, Mosquitto discards what waits in it and that user may not read."""
+    """If clients choose their ids, Mosquitto discards what waits in it and that user may not read."""
     with connected(broker.port, "speck", SESSION) as (client, _):
         client.subscribe("in/a", 1)
         time.sleep(0.5)

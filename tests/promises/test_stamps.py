@@ -92,7 +92,7 @@ class Flow:
         return self.coordinator.pool.engine_at("spark" if address == self.spark else "flink", address)
 
     def counts(self) -> Counter[str]:
-        """How often each text came from the job under test."""
+        """The number of times that each text came from the job under test."""
         found: Counter[str] = Counter()
         for _, line in list(self.results.received):
             text, _, count = line.rpartition(" ")

@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_sent_is_not_tried_again_with_the_write(pair: InMe
 
 
 def test_code_that_is_changed_on_its_way_is_not_sent(pair: InMemoryPair) -> None:
-    """Whoever stores it reports that; the standby stays in step."""
+    """The part that stores it reports that; the standby stays in step."""
     sha256 = hashlib.sha256(LARGE).hexdigest()
     with pair.primary.placing(name_of(LARGE), lambda: BytesIO(LARGE + b"more"), sha256):
         pass

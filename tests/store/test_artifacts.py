@@ -125,7 +125,7 @@ def test_files_without_attempts_are_deleted_after_a_week(served: ServedFiles) ->
 
 
 def test_code_goes_with_the_last_revision_that_names_it(served: ServedFiles) -> None:
-    """Whatever attempts there are; not while an engine may be building it."""
+    """Independent of the attempts; not while an engine may be building it."""
     gone, building, named = (
         offered(served, "gone.jar", 2 * 3600),
         offered(served, "building.jar", 60),

@@ -67,7 +67,7 @@ class PlacedDemo(Demo):
         self._counts.changed_again = changed if render.has_changes(proposal["plan"]) else []
 
     def _measure(self, seconds: float) -> None:
-        """Have the jobs measured while data flows; after moves little is known of the new copies."""
+        """Measure the jobs while data flows; after moves little is known of the new copies."""
         self._client.measure(COMPOSITION, seconds)
         end = time.monotonic() + seconds
         self._until("data flows; the jobs are measured", lambda: time.monotonic() > end or self._all_sent())

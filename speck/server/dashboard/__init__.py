@@ -30,6 +30,6 @@ def asset(name: str) -> Response:
 
 @DASHBOARD.after_request
 def keep(response: Response) -> Response:
-    """Have the browser ask again each time; it is answered with 304 when the file is the same."""
+    """Make the browser revalidate each time; the response is 304 if the file is the same."""
     response.headers["Cache-Control"] = "no-cache"
     return response

@@ -215,7 +215,7 @@ class Database:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let nothing be written in the block."""
+        """Block writes within the block."""
         with self._writing:
             yield
 
@@ -250,7 +250,7 @@ class Database:
     # --- ending
 
     def close(self) -> None:
-        """Let go of the files; another process may open them then."""
+        """Close the files and release the lock."""
         with self._writing, self._gate.alone():
             if self._closed:
                 return

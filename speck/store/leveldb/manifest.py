@@ -51,7 +51,7 @@ def replace(new: Path, old: Path) -> None:
 
 
 def unseal(directory: Path) -> None:
-    """Take the note away: from now on the files change."""
+    """Remove the note; the files are about to change."""
     (directory / _SEAL).unlink(missing_ok=True)
 
 

@@ -195,7 +195,7 @@ def _records(chunk: bytes) -> Iterator[Record]:
 
 
 def _raised(key: bytes, value: bytes) -> Record:
-    """Let a job's next attempt be above all that were made since the backup (see :data:`LEAP`).
+    """Number a job's next attempt above all that were made since the backup (see :data:`LEAP`).
 
     It may start from a state behind what the job has written since, so it also begins new stamps.  Epochs are
     raised, too: agents refuse one that is lower than the last.

@@ -123,7 +123,7 @@ def test_one_that_is_complete_is_not_filled_again(server: MosquittoServer) -> No
 
 
 def test_a_claim_leaves_a_note_that_was_lost_pending(server: MosquittoServer) -> None:
-    """Where the note is lost, nobody knows what the session has collected."""
+    """Without the note, it is not known what the session has collected."""
     broker = binder(server)
     broker.ensure_session(SESSION, "in")
     with connection(server, "test-loss") as writer:

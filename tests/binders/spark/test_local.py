@@ -181,7 +181,7 @@ def test_a_server_loads_no_extension_of_mllib(spark_server: SparkServer) -> None
 @pytest.mark.engine
 @needs(CONNECTOR)
 def test_an_extension_that_is_named_is_loaded_by_the_unit(tmp_path: Path) -> None:
-    """Which starts with the option that makes it write its archive as it ends."""
+    """It starts with the option that makes it write its archive as it ends."""
     (named,) = re.findall(r"--conf (spark\.sql\.extensions)=([\w.]+)", _PAGE.read_text(encoding="utf-8"))
     written, _ = archive_options()
     with UnitServer(tmp_path, f"{written}={tmp_path / 'spark.jsa'}", dict([named])) as server:

@@ -109,9 +109,9 @@ def show_profile(query: dict[str, Any]) -> Any:
 @blueprint.arguments(parameters.MeasurementQuery, location="query")
 @blueprint.response(202, MeasurementSchema)
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
-@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="probes run already")
+@blueprint.alt_response(409, schema=schemas.ProblemSchema, description="probes are already running")
 def measure_profile(query: dict[str, Any]) -> Any:
-    """Have the jobs sampled for some time; the profiles follow from the samples"""
+    """Sample the jobs for some time; the profiles follow from the samples"""
     return services().profiles.measure(**query)
 
 
