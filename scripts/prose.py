@@ -2,8 +2,8 @@
 
 Three things are faults: a phrase of ``BANNED`` in a string of the product, in the help of a command, on the
 dashboard or in the documentation; a line of ``docs/`` that is longer than ``WIDTH``; and a docstring that
-begins with a clause ("What …", "Whether …") instead of a noun or a verb, beyond ``MOST_CLAUSES``.  Names in
-code are not checked: a stored word, a field or an option keeps its spelling.
+begins with a clause ("What …", "Whether …") instead of a noun or a verb.  Names in code are not checked: a
+stored word, a field or an option keeps its spelling.
 
     python -m scripts.prose [DIRECTORY]
 """
@@ -14,7 +14,7 @@ import argparse
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,6 @@ PRODUCT = ("speck", "binders")  # their strings reach users: errors, events, hel
 ASSETS = ("speck/server/dashboard/assets", "jars_and_apps/geofencing/page/assets")
 PAGES = ("README.md", "docs/*.md")
 WRAPPED = "docs/"  # pages whose lines are of bounded width
-MOST_CLAUSES = 20  # docstrings that begin with a clause
 WIDTH = 110  # characters of a line of documentation; tables, code, headings and links may be longer
 
 # A phrase that is not idiomatic in technical English, and better ones.  Where such a phrase has an ordinary
@@ -190,14 +189,13 @@ def sources(root: Path) -> Iterator[Path]:
         yield from sorted((root / package).rglob("*.py"))
 
 
-def examine(root: Path) -> tuple[list[Finding], list[Finding]]:
-    """The faults of texts that users read, and the docstrings that begin with a clause."""
+def examine(root: Path) -> list[Finding]:
+    """The faults of texts that users read, and of docstrings, by path and line."""
     faults: list[Finding] = []
-    clauses: list[Finding] = []
     for source in sources(root):
         path = source.relative_to(root).as_posix()
         tree = ast.parse(source.read_bytes(), path)
-        clauses += clause_docstrings(tree, path)
+        faults += clause_docstrings(tree, path)
         if path.startswith(tuple(f"{each}/" for each in PRODUCT)):
             found = ((text, line) for text, line in strings(tree))
             faults += [Finding(path, line, message) for text, line in found for _, message in banned(text)]
@@ -207,16 +205,7 @@ def examine(root: Path) -> tuple[list[Finding], list[Finding]]:
     for pattern in PAGES:
         for page in sorted(root.glob(pattern)):
             faults += page_findings(page.read_text("utf-8"), page.relative_to(root).as_posix())
-    return sorted(set(faults)), sorted(clauses)
-
-
-def report(faults: Iterable[Finding], clauses: list[Finding]) -> list[str]:
-    """The lines to print; none if the sources pass."""
-    lines = [str(fault) for fault in faults]
-    if len(clauses) > MOST_CLAUSES:
-        lines += [str(clause) for clause in clauses]
-        lines.append(f"{len(clauses)} docstrings begin with a clause (at most {MOST_CLAUSES})")
-    return lines
+    return sorted(set(faults))
 
 
 def main() -> int:
@@ -225,10 +214,10 @@ def main() -> int:
         prog="python -m scripts.prose", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("directory", type=Path, nargs="?", default=ROOT, help="the tree [default: this one]")
-    lines = report(*examine(parser.parse_args().directory))
-    for line in lines:
-        print(line, file=sys.stderr)
-    return 1 if lines else 0
+    faults = examine(parser.parse_args().directory)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":
