@@ -1,9 +1,9 @@
 """Checks what users read, and how docstrings begin.
 
 Three things are faults: a phrase of ``BANNED`` in a string of the product, in the help of a command, on the
-dashboard or in the documentation; a line of ``docs/`` that is longer than ``WIDTH``; and a docstring that
-begins with a clause ("What …", "Whether …") instead of a noun or a verb.  Names in code are not checked: a
-stored word, a field or an option keeps its spelling.
+dashboard, in the documentation or on a page of the benchmarks; a line of ``docs/`` that is longer than
+``WIDTH``; and a docstring that begins with a clause ("What …", "Whether …") instead of a noun or a verb.
+Names in code are not checked: a stored word, a field or an option keeps its spelling.
 
     python -m scripts.prose [DIRECTORY]
 """
@@ -31,7 +31,7 @@ PACKAGES = (
 )
 PRODUCT = ("speck", "binders")  # their strings reach users: errors, events, help, descriptions of fields
 ASSETS = ("speck/server/dashboard/assets", "jars_and_apps/geofencing/page/assets")
-PAGES = ("README.md", "docs/*.md")
+PAGES = ("README.md", "SECURITY.md", "docs/*.md", "benchmarks/README.md", "benchmarks/*/README.md")
 WRAPPED = "docs/"  # pages whose lines are of bounded width
 WIDTH = 110  # characters of a line of documentation; tables, code, headings and links may be longer
 
