@@ -26,6 +26,7 @@ from speck.cli.options import (
     json_option,
     loss_option,
     show_data,
+    show_lines,
     unfold_option,
     warn,
     waves_options,
@@ -178,7 +179,7 @@ def apply(
         )
     warn(planned["warnings"])
     if not as_json:
-        show_data(planned, [*render.plan_lines(planned, unfold), *render.figure_lines(planned)], False)
+        show_lines([*render.plan_lines(planned, unfold), *render.figure_lines(planned)])
     confirm(planned, yes, shown=not as_json)
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
     request |= {"base_revision": planned["base_revision"], "plan": planned, "code": local.hashes}
@@ -209,7 +210,7 @@ def _place_all(
         proposal = client.place(text, name, code)
     warn(proposal["warnings"])
     if not as_json:
-        show_data(proposal, render.placement_lines(proposal), False)
+        show_lines(render.placement_lines(proposal))
     confirm(proposal["plan"], yes, shown=not as_json)
     carry_out(client, lambda: client.accept(proposal["id"], **request), as_json)
 

@@ -202,7 +202,12 @@ def show_data(data: Any, lines: Iterable[RenderableType], as_json: bool) -> None
     """Print data, as JSON or as these lines."""
     if as_json:
         show_json(data)
-        return
+    else:
+        show_lines(lines)
+
+
+def show_lines(lines: Iterable[RenderableType]) -> None:
+    """Print lines."""
     for line in lines:
         out.print(line)
 

@@ -34,12 +34,12 @@ class Life:
 
     @contextmanager
     def call(self, method: str, address: str, name: str, *, broker: bool = False) -> Iterator[None]:
-        self._reach(method, False)
+        self._reach(method, after=False)
         with self.world.call(method, address, name, broker=broker):
             yield
-        self._reach(method, True)
+        self._reach(method, after=True)
 
-    def _reach(self, method: str, after: bool) -> None:
+    def _reach(self, method: str, *, after: bool) -> None:
         if not self.dead and self._ends(method, after):
             self.dead = True
             shutil.copytree(self.store, self.killed_store)
@@ -58,9 +58,9 @@ class Life:
 
         def counted(changes: Sequence[Change]) -> None:
             try:
-                self._reach("write", False)
+                self._reach("write", after=False)
                 write(changes)
-                self._reach("write", True)
+                self._reach("write", after=True)
             except BinderError as error:
                 raise StoreError("killed") from error
 

@@ -93,7 +93,7 @@ class Link(Relay):
         self._scheme = scheme
         self._whole = threading.Event()
         self._whole.set()
-        self._refusing = False
+        self._is_shut = False
 
     @property
     def address(self) -> str:
@@ -107,23 +107,28 @@ class Link(Relay):
         self.close_connections()
         self._whole.set()
 
-    def refuse(self, refusing: bool) -> None:
-        """True if all connections are closed at once."""
-        self._refusing = refusing
+    def shut(self) -> None:
+        """Close all connections, and each new one at once, as a port that refuses them."""
+        self._is_shut = True
+        self.close_connections()
+
+    def open(self) -> None:
+        """Accept connections again; those from before end."""
+        self._is_shut = False
         self.close_connections()
 
     @contextmanager
     def refused(self) -> Iterator[None]:
         """While the block runs, all connections are closed at once."""
-        self.refuse(True)
+        self.shut()
         try:
             yield
         finally:
-            self.refuse(False)
+            self.open()
 
     def serve(self, connection: object) -> None:
         self._whole.wait()
-        if self._refusing:
+        if self._is_shut:
             self.close_connections()
             return
         super().serve(connection)  # type: ignore[arg-type]

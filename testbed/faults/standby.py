@@ -72,7 +72,7 @@ class Doomed(ShortLife):
         """True after that moment."""
         return self.dead or self.is_cut
 
-    def _reach(self, method: str, after: bool) -> None:
+    def _reach(self, method: str, *, after: bool) -> None:
         if self.is_cut and after == (method == "write"):  # a write counts once it is made
             self.late.append(method)
         if not self.ended and self._ends(method, after):
@@ -87,7 +87,7 @@ class Doomed(ShortLife):
         if self.is_cut:
             return
         try:
-            self._reach(operation, False)
+            self._reach(operation, after=False)
         except SpeckError as error:
             raise NoAnswer(str(error)) from error
 

@@ -34,10 +34,7 @@ pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 
 class Way(Link):
-    """The way to a cluster's REST interface, which is ``shut`` like a port that refuses connections."""
-
-    def shut(self, shut: bool) -> None:
-        self.refuse(shut)
+    """The way to a cluster's REST interface."""
 
     def lose_answers(self, marker: bytes) -> None:
         """Lose the answer to the request that contains these bytes, and be shut then."""
@@ -141,12 +138,12 @@ def test_a_copy_that_goes_on_behind_a_port_that_refuses_is_left_behind(sites: Si
     try:
         await_that(lambda: len(sites.counts), lambda count: count > 100)
         await_that(lambda: list(sites.near.cluster.checkpoints.glob("*/chk-*/_metadata")), bool)
-        sites.way.shut(True)
+        sites.way.shut()
         operation = sites.apply(sites.far.address, "in/1", sites.address)
         assert operation.state == "succeeded", operation.to_dict()
         load.finish()
         await_that(lambda: sites.counts.account(load.texts).lost, lambda lost: lost == 0)
-        sites.way.shut(False)
+        sites.way.open()
         sites.coordinator.reconciler.reaper.reap()
         assert sites.coordinator.store.abandoned_attempts() == []
     finally:
