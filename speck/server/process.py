@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from speck.binder import installed
 from speck.coordinator import Coordinator, build
@@ -42,6 +43,7 @@ from speck.server.tls import Certificate
 from speck.server.tokens import TokenFile, Tokens, token_of
 from speck.server.wsgi import WebServer
 from speck.standby.node import refuse_pair
+from speck.standby.primary import Primary
 from speck.store import Store
 from speck.store.leveldb.database import Database
 
@@ -64,15 +66,9 @@ def serve(
     cannot start.  Ends the process itself if calls to engines and brokers are still under way at the end of
     the time for a shutdown.
     """
-    host, sites = settings.host, settings.sites
     tokens, certificate = _tokens(settings), _certificate(settings)
-    _refuse_open_door(host, tokens, certificate)
-    scheme = "http" if certificate is None else "https"
-    inventory = read_inventory(sites, variables) if sites is not None else Inventory()
-    for concern in inventory_warnings(inventory):
-        _log.warning("%s: %s", sites, concern)
-    registry = installed()
-    waiting = None
+    _refuse_open_door(settings.host, tokens, certificate)
+    inventory, registry = _inventory(settings.sites, variables), installed()
     with collected_seldom(), Signals() as signals, ExitStack() as opened:
         secured = certificate is not None
         check_agents(settings, AgentSites(inventory), secured=secured)
@@ -81,22 +77,10 @@ def serve(
         context = None if certificate is None else certificate.renewing_context()
         if settings.agents is not None:
             door = opened.enter_context(reserve(*agents_address(settings.agents), "--agents"))
-        if settings.pair.peer is None:
-            refuse_pair(settings.data_dir)
-            primary = None
-            store = opened.enter_context(Store(settings.data_dir, settings.coordinator.history))
-            listener = opened.enter_context(listen(host, settings.port))
-        else:
-            listener = opened.enter_context(listen(host, settings.port))
-            check = partial(check_joined, settings, inventory, secured=secured)
-            waiting = _waiting(settings, listener, certificate, check)
-            signals.on_first = waiting.end
-            primary = waiting.wait()
-            if primary is None:
-                return
-            opened.enter_context(leased(primary))  # to open a large store may take longer than a lease
-            history = settings.coordinator.history
-            store = opened.enter_context(Store(settings.data_dir, history, primary, waiting.is_checked))
+        part = _opened(settings, inventory, certificate, signals, opened)
+        if part is None:
+            return
+        store, primary = part.store, part.primary
         ends = opened.enter_context(ExitStack())
         enrolment = enrolment_of(listed, store, registry, inventory, certificate)
         epoch = store.epoch if primary is None else primary.identity.epoch
@@ -105,8 +89,7 @@ def serve(
         if hub is not None:
             ends.callback(hub.close)
             hub.on_second.append(agents.note_second)
-        port = listener.getsockname()[1]
-        advertise = settings.coordinator.advertise or _reached_at(host, port, scheme)
+        advertise = _advertised(settings, part.listener, certificate)
         services = build(
             store,
             registry,
@@ -119,10 +102,9 @@ def serve(
         coordinator = services.coordinator
         if hub is not None:
             hub.on_contact.append(coordinator.contacts.note)
-        protection = Protection(
-            tokens, _names(host, [advertise, *settings.allowed_hosts]), _client_rate(settings)
-        )
-        server = WebServer(create_app(services, protection), listener, certificate=certificate)
+        names = _names(settings.host, [advertise, *settings.allowed_hosts])
+        app = create_app(services, Protection(tokens, names, _client_rate(settings)))
+        server = WebServer(app, part.listener, certificate=certificate)
         if primary is not None:
             primary.announce()
             ends.enter_context(kept(primary, store, coordinator.named_code))
@@ -131,14 +113,61 @@ def serve(
         try:
             coordinator.start()
             signals.on_first = lambda: _end(coordinator, server, settings.ending)
-            if waiting is not None and waiting.is_ended:  # by a signal that came after the take-over
+            if part.is_ended():  # by a signal that came after the take-over
                 signals.on_first()
-            ready(f"{scheme}://{_url_host(host)}:{port}", inventory)
+            ready(f"{_scheme(certificate)}://{_url_host(settings.host)}:{_port(part.listener)}", inventory)
             server.run()
         finally:
             closed = ends_within(_CLOSING, coordinator.close)
     if not closed:
         _exit_at_once()
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The store and the listener of this server, and its parts in a pair, if it is in one."""
+
+    store: Store
+    listener: socket.socket
+    primary: Primary | None = None
+    waiting: Waiting | None = None
+
+    def is_ended(self) -> bool:
+        """True if a signal has ended the wait of a standby."""
+        return self.waiting is not None and self.waiting.is_ended
+
+
+def _opened(
+    settings: ServerSettings,
+    inventory: Inventory,
+    certificate: Certificate | None,
+    signals: Signals,
+    opened: ExitStack,
+) -> _Opened | None:
+    """Open the store: that of a pair once this server is the primary.  ``None`` if it was ended before."""
+    history = settings.coordinator.history
+    if settings.pair.peer is None:
+        refuse_pair(settings.data_dir)
+        store = opened.enter_context(Store(settings.data_dir, history))
+        return _Opened(store, opened.enter_context(listen(settings.host, settings.port)))
+    listener = opened.enter_context(listen(settings.host, settings.port))
+    check = partial(check_joined, settings, inventory, secured=certificate is not None)
+    waiting = _waiting(settings, listener, certificate, check)
+    signals.on_first = waiting.end
+    primary = waiting.wait()
+    if primary is None:
+        return None
+    opened.enter_context(leased(primary))  # to open a large store may take longer than a lease
+    store = opened.enter_context(Store(settings.data_dir, history, primary, waiting.is_checked))
+    return _Opened(store, listener, primary, waiting)
+
+
+def _inventory(sites: Path | None, variables: Mapping[str, str]) -> Inventory:
+    """The inventory of a file, whose concerns are logged; an empty one without a file."""
+    inventory = read_inventory(sites, variables) if sites is not None else Inventory()
+    for concern in inventory_warnings(inventory):
+        _log.warning("%s: %s", sites, concern)
+    return inventory
 
 
 def _waiting(
@@ -148,9 +177,22 @@ def _waiting(
     check: Callable[[Database], object],
 ) -> Waiting:
     """This server as a standby."""
-    scheme, port = "http" if certificate is None else "https", listener.getsockname()[1]
-    url = settings.coordinator.advertise or _reached_at(settings.host, port, scheme)
+    url = _advertised(settings, listener, certificate)
     return Waiting(Pair(settings.pair, settings.data_dir, url), listener, certificate, check)
+
+
+def _advertised(settings: ServerSettings, listener: socket.socket, certificate: Certificate | None) -> str:
+    """The URL of this server for engines and a standby."""
+    reached = _reached_at(settings.host, _port(listener), _scheme(certificate))
+    return settings.coordinator.advertise or reached
+
+
+def _scheme(certificate: Certificate | None) -> str:
+    return "http" if certificate is None else "https"
+
+
+def _port(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
 
 
 def _tokens(settings: ServerSettings) -> Tokens | None:
