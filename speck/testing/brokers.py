@@ -88,8 +88,8 @@ def take_owner(broker: BrokerBinder, owner: str) -> BrokerBinder:
     return broker
 
 
-def assert_useless(broker: BrokerBinder, method: str, *errors: type[BinderError]) -> None:
-    """The call says in one line that there is no broker, by one of SpecK's own errors."""
+def assert_unusable(broker: BrokerBinder, method: str, *errors: type[BinderError]) -> None:
+    """The call raises one of these errors of SpecK, with the address in a message of one line."""
     need(broker, *({method} - BrokerBinder.__abstractmethods__))
     with pytest.raises(errors) as caught:
         CALLS[method](broker)
@@ -103,10 +103,10 @@ class BrokerContract(ABC):
 
     @abstractmethod
     def fenced_attempt(self, broker: BrokerBinder, session: str) -> int | None:
-        """The attempt that the session's fence or tombstone names, seen past the binder, or ``None``."""
+        """The attempt that the session's fence or tombstone names, read without the binder, or ``None``."""
 
     def named_writers(self, broker: BrokerBinder, session: str) -> list[str] | None:
-        """The writers whose stamps the session's reader believes, seen past the binder; ``None``: of all.
+        """The writers whose stamps the session's reader believes, read without the binder; ``None``: of all.
 
         Needed for a binder with ``name_writers``.
         """
@@ -121,7 +121,7 @@ class BrokerContract(ABC):
 
     @abstractmethod
     def troubled(self, trouble: Trouble) -> AbstractContextManager[BrokerBinder]:
-        """A binder of an address where something listens that is no good; it loses patience soon."""
+        """A binder with a short timeout, of an address at which a broken server listens."""
 
     def test_check_of_a_working_broker(self, broker: BrokerBinder) -> None:
         broker.check()
@@ -129,7 +129,7 @@ class BrokerContract(ABC):
     def test_no_session_at_first(self, broker: BrokerBinder) -> None:
         assert not broker.session_exists(SESSION)
 
-    def test_asking_for_a_session_makes_none(self, broker: BrokerBinder) -> None:
+    def test_a_query_for_a_session_creates_none(self, broker: BrokerBinder) -> None:
         broker.session_exists(SESSION)
         assert not broker.session_exists(SESSION)
 
@@ -146,13 +146,13 @@ class BrokerContract(ABC):
         broker.ensure_session(SESSION, "contract.other")
         assert broker.session_exists(SESSION)
 
-    def test_a_session_that_was_lost_is_made_again(self, broker: BrokerBinder) -> None:
+    def test_a_lost_session_is_created_again(self, broker: BrokerBinder) -> None:
         broker.restore_session(SESSION, "contract.in")
         assert broker.session_exists(SESSION)
         broker.restore_session(SESSION, "contract.in")
         assert broker.session_exists(SESSION)
 
-    def test_sessions_are_apart(self, broker: BrokerBinder) -> None:
+    def test_sessions_are_separate(self, broker: BrokerBinder) -> None:
         broker.ensure_session(SESSION, "contract.in")
         broker.ensure_session(f"{SESSION}-2", "contract.in")
         broker.delete_session(SESSION)
@@ -286,17 +286,17 @@ class BrokerContract(ABC):
         owned.fence(SESSION, 5)
         assert (self.fenced_attempt(broker, SESSION), owned.fenced(SESSION)) == (5, 5)
 
-    def test_a_deleted_session_belongs_to_nobody(self, owned: BrokerBinder, foreign: BrokerBinder) -> None:
+    def test_a_deleted_session_has_no_owner(self, owned: BrokerBinder, foreign: BrokerBinder) -> None:
         owned.delete_session(SESSION)
         foreign.ensure_session(SESSION, "contract.in")
         with pytest.raises(SessionOfAnother, match=OTHER):
             owned.ensure_session(SESSION, "contract.in")
 
-    def test_what_was_never_there_leaves_nothing(self, broker: BrokerBinder) -> None:
+    def test_a_session_that_never_existed_leaves_nothing(self, broker: BrokerBinder) -> None:
         broker.delete_session(SESSION)
         assert self.fenced_attempt(broker, SESSION) is None
 
-    def test_writers_are_replaced_and_go_with_the_session(self, broker: BrokerBinder) -> None:
+    def test_writers_are_replaced_and_deleted_with_the_session(self, broker: BrokerBinder) -> None:
         need(broker, "name_writers")
         broker.ensure_session(SESSION, "contract.in")
         assert self.named_writers(broker, SESSION) is None
@@ -308,7 +308,7 @@ class BrokerContract(ABC):
         broker.delete_session(SESSION)
         assert self.named_writers(broker, SESSION) is None
 
-    def test_control_messages_reach_those_who_are_subscribed(self, broker: BrokerBinder) -> None:
+    def test_control_messages_reach_subscribers(self, broker: BrokerBinder) -> None:
         need_capability(broker, Capability.REPORTS)
         broker.send_control(SESSION, b"before", 60)  # it does not wait for a reader without a session
         feed = broker.subscribe(["contract/report/+", f"speck/control/{SESSION}"])
@@ -336,7 +336,7 @@ class BrokerContract(ABC):
         broker.leave_client("speck-probe-contract")
         assert [broker.forget_client("speck-probe-contract") for _ in range(2)] == [True, False]
 
-    def test_a_session_that_nobody_reads_has_no_reader(self, broker: BrokerBinder) -> None:
+    def test_a_session_that_was_never_read_has_no_reader(self, broker: BrokerBinder) -> None:
         need(broker, "readers")
         broker.ensure_session(SESSION, "contract.in")
         broker.fence(SESSION, 3)
@@ -365,7 +365,7 @@ class BrokerContract(ABC):
         assert found.seconds is not None
         assert 7200.0 <= found.seconds < 3 * 7200.0
 
-    def test_a_session_that_begins_at_a_place_is_as_any_other(self, broker: BrokerBinder) -> None:
+    def test_a_session_that_begins_at_a_place_is_like_any_other(self, broker: BrokerBinder) -> None:
         need_capability(broker, Capability.REPLAY)
         for start in ("earliest", "2026-01-01T00:00:00Z"):
             assert broker.count_from("contract.in", start) == CountFrom(0)
@@ -388,7 +388,7 @@ class BrokerContract(ABC):
                 broker.ensure_topic("contract.in", other)
         assert broker.topic_partitions("contract.in") == 3
 
-    def test_nobody_tells_that_a_session_is_drained_which_nobody_reads(self, broker: BrokerBinder) -> None:
+    def test_a_session_without_a_reader_is_not_drained(self, broker: BrokerBinder) -> None:
         broker.ensure_session(SESSION, "contract.in")
         assert not broker.drained(SESSION, "marker", 0.1)
 
@@ -400,14 +400,14 @@ class BrokerContract(ABC):
         assert all(broker.session_exists(name) for name in set(names))
 
     @EVERY_CALL
-    def test_no_broker_there(self, absent: BrokerBinder, method: str) -> None:
-        assert_useless(absent, method, Unreachable, OutcomeUnknown)
+    def test_unreachable_broker(self, absent: BrokerBinder, method: str) -> None:
+        assert_unusable(absent, method, Unreachable, OutcomeUnknown)
 
     @EVERY_CALL
     @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
     def test_broker_in_trouble(self, trouble: Trouble, method: str) -> None:
         with self.troubled(trouble) as broker:
-            assert_useless(broker, method, BinderError)
+            assert_unusable(broker, method, BinderError)
 
     def test_broker_that_is_slow(self, slow: BrokerBinder) -> None:
         slow.check()

@@ -25,10 +25,10 @@ def overrides(engine: EngineBinder, method: str) -> bool:
     return getattr(type(engine), method) is not getattr(EngineBinder, method)
 
 
-def assert_useless(
+def assert_unusable(
     engine: EngineBinder, job: Job, attempt: Attempt, handle: Handle, *errors: type[SpeckError]
 ) -> None:
-    """Every method says in one line what is wrong with the engine, by one of SpecK's own errors."""
+    """Every method raises one of these errors of SpecK, which names the fault of the engine in one line."""
     status = engine.status(handle)
     assert status.state is JobState.UNKNOWN
     assert status.message

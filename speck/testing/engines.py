@@ -34,7 +34,7 @@ from speck.testing.engine_checks import (
     assert_gone,
     assert_listed,
     assert_log_contains,
-    assert_useless,
+    assert_unusable,
     assert_work_grew,
     has_worked,
     is_complete,
@@ -73,7 +73,7 @@ class PassingJob:
 
 
 class SharedJobs:
-    """Jobs that several tests look at, or feed, and none stops: a real engine takes seconds for a start."""
+    """Jobs that several tests observe or feed, and none stops: a real engine takes seconds for a start."""
 
     def __init__(self, ends: ExitStack) -> None:
         """Begin without any; ``ends`` stops those that run."""
@@ -130,7 +130,7 @@ class EngineContract:
 
     @pytest.fixture
     def name(self, bench: EngineBench) -> Iterator[str]:
-        """The name of a job, which the test itself ends: one that is left takes room from other tests."""
+        """The name of a job that the test itself ends: a job that stays takes room from other tests."""
         name = f"job-{uuid.uuid4().hex[:8]}"
         yield name
         assert bench.running(name) == 0, f"the test left its job {name} running"
@@ -209,7 +209,7 @@ class EngineContract:
         assert bench.running(name) == 1
         engines[0].stop(handles[0], keep_state=False)
 
-    def test_submit_whose_answer_is_lost(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
+    def test_submit_whose_response_is_lost(self, bench: EngineBench, engine: EngineBinder, name: str) -> None:
         job = bench.job(name)
         attempt = attempt_of(job)
         with bench.losing_binder(job) as losing, pytest.raises((OutcomeUnknown, Unreachable)):
@@ -245,7 +245,7 @@ class EngineContract:
 
     # -- status
 
-    def test_status_has_the_time_of_the_look(
+    def test_status_has_the_time_of_the_observation(
         self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
     ) -> None:
         _, _, handle = shared.running(bench)
@@ -259,9 +259,7 @@ class EngineContract:
         assert engine.stop(handle, keep_state=True) == state
         assert engine.stop(handle, keep_state=False) is None
 
-    def test_state_that_is_not_there(
-        self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs
-    ) -> None:
+    def test_missing_state(self, bench: EngineBench, engine: EngineBinder, shared: SharedJobs) -> None:
         job, _, state = shared.stopped_with_state(bench)
         nowhere = State(state.kind, f"{state.location}-nowhere")
         with pytest.raises(Rejected, match="nowhere"):
@@ -355,13 +353,13 @@ class EngineContract:
     def test_engine_down(self, bench: EngineBench, shared: SharedJobs) -> None:
         job, attempt, handle = shared.running(bench)
         dead = bench.dead_binder()
-        assert_useless(dead, job, attempt, handle, Unreachable)
+        assert_unusable(dead, job, attempt, handle, Unreachable)
 
     @pytest.mark.parametrize("trouble", list(Trouble), ids=lambda trouble: trouble.value)
     def test_engine_in_trouble(self, bench: EngineBench, shared: SharedJobs, trouble: Trouble) -> None:
         job, attempt, handle = shared.running(bench)
         with bench.troubled_binder(trouble) as troubled:
-            assert_useless(troubled, job, attempt, handle, Unreachable, OutcomeUnknown)
+            assert_unusable(troubled, job, attempt, handle, Unreachable, OutcomeUnknown)
 
     def test_engine_that_is_slow(self, bench: EngineBench, name: str) -> None:
         job = bench.job(name)
