@@ -10,7 +10,7 @@ from speck.placement.problem import Placement, Problem
 from speck.placement.state import SearchState
 
 MOST_PLACEMENTS = 300_000  # each is evaluated from the beginning
-CHECKED = 256  # placements between two looks at the clock
+CHECKED = 256  # placements between two readings of the clock
 
 
 def exhaustive(problem: Problem, is_over: Callable[[], bool] = lambda: False) -> Placement:

@@ -16,7 +16,7 @@ from speck.core.durable_files import put_in_place, sync_directory
 from speck.errors import BinderError, Rejected
 
 KEPT = 256  # files that no attempt needs, those used last: a job is checked before it is submitted
-MOST_BYTES = 512 << 20  # of these, but for those that were used recently
+MOST_BYTES = 512 << 20  # of these, without those that were used recently
 RECENT = 3600.0  # s
 
 _BEGUN = ".begun"  # a content of which parts are missing
@@ -89,7 +89,7 @@ class CodeStore:
         return path
 
     def prune(self, used: Collection[str]) -> None:
-        """Delete what no path in ``used`` needs, but for what was used last.
+        """Delete what no path in ``used`` needs, except for what was used last.
 
         A clock that was set back makes a new file look old: the times of the disk count only among files that
         were not used since the start.

@@ -8,7 +8,7 @@ from enum import Enum
 from speck.agent.run_state import Phase, Record
 from speck.core.runtime import JobState
 
-LOOK_AGAIN = 2.0  # s, after which an engine that does not have a job is asked once more
+LOOK_AGAIN = 2.0  # s, after which an engine that does not run a job is asked again
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 30.0  # s between two starts that fail
 ASK_AGAIN = 5.0  # s between two questions to a broker that is away: an uplink may be back at any time
 MOST_REFUSALS = 3  # by the engine, while the coordinator is there to find another way
@@ -25,7 +25,7 @@ class Step(Enum):
 
     KEEP = "keep"
     CONFIRM = "confirm"  # its engine runs it: record that
-    START = "start"  # its engine does not have it: prepare its next run
+    START = "start"  # its engine does not run it: prepare its next run
     RETRY = "retry"  # it has failed, without contact: prepare its next run
     WAIT = "wait"  # it has failed too often: note that it waits for the coordinator
 

@@ -57,7 +57,7 @@ class Fences:
             places.setdefault((each.job.source_broker, each.attempt.owner), []).append(each)
         begun = time.monotonic()
         answers = self._ask(places)
-        # An error of before says nothing of now.
+        # An earlier error says nothing of the present.
         again = {place: places[place] for place, each in answers.items() if each.failed < begun}
         answers |= self._ask(again)
         found: dict[str, int | SpeckError] = {}

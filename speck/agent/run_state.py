@@ -20,7 +20,7 @@ class Phase(Enum):
 
     ACCEPTED = "accepted"  # the engine has not confirmed its first run
     RUNNING = "running"  # the engine had its last run at the last look
-    GONE = "gone"  # the engine does not have it: it is to be started again
+    GONE = "gone"  # the engine does not run it: it is to be started again
     STARTING = "starting"  # its next run is stored, and the engine asked
     STOPPING = "stopping"  # a stop is stored, and the engine asked
     STOPPED = "stopped"

@@ -271,7 +271,7 @@ class Supervisor:
         thread = threading.Thread(target=self._rerun, args=(record, turn), name="start", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no memory for a thread: nobody else would end the turn
+        except RuntimeError:  # no memory for a thread: no one else would end the turn
             with turn:
                 raise
         self._starts.append(thread)

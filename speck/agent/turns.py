@@ -25,7 +25,7 @@ class Turns:
         return turn
 
     def take_free(self, key: Hashable) -> Turn | None:
-        """The turn of a key that nobody has or waits for, which has to be entered; ``None`` otherwise."""
+        """The turn of a key that no thread holds or awaits, which has to be entered; ``None`` otherwise."""
         with self._changed:
             if key in self._waiting:
                 return None

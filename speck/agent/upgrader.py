@@ -83,7 +83,7 @@ class Upgrader:
                 self._target = ""
 
     def _program(self) -> tuple[str, str]:
-        """The path of the program, read anew each time, and the fault of it or an empty text."""
+        """The path of the program, read again each time, and the fault of it or an empty text."""
         file = self.directory / NAME
         try:
             path = read_site_file(self.directory).upgrade

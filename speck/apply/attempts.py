@@ -208,7 +208,7 @@ class Attempts:
     # --- state
 
     def newest_state(self, job: Job) -> State | None:
-        """The state that the next attempt starts from; that of an abandoned copy is found anew."""
+        """The state that the next attempt starts from; that of an abandoned copy is looked up again."""
         record = self.context.record(job.job_name)
         for abandoned in self.context.store.abandoned_attempts():
             if job.upgrade == "stateful" and abandoned.key == record.state_source:

@@ -37,7 +37,7 @@ class CopyKind(Enum):
     UNMARKED = auto()  # without the mark of an attempt: not SpecK's, or of an engine that holds no marks
     FOREIGN = auto()  # of another store; or of an unknown one, and not of a session of the job
     OLDER = auto()  # of the job's session, beside a copy that runs, and that is of its number or a higher one
-    ADOPTABLE = auto()  # of this store, in the desired form, in place of a copy that has ended
+    ADOPTABLE = auto()  # of this store, in the desired form; replaces a copy that has ended
     CONFLICTING = auto()  # neither of these: only a user knows which copy is right
 
 
@@ -97,7 +97,7 @@ class KnownJob:
 
     @property
     def is_gone(self) -> bool:
-        """True if the copy that the store names, if any, is known to run no more."""
+        """True if the copy that the store names, if any, is known to have ended."""
         if not self.attempts:
             return True
         ended = self.status is not None and self.status.state.ended
@@ -127,7 +127,7 @@ def classify(copy: EngineCopy, job: KnownJob) -> CopyKind:
 def copies_by_job(
     found: Mapping[str, Sequence[Found]], abandoned: AbandonedCopies
 ) -> dict[str, list[EngineCopy]]:
-    """The copies that engines run, by job name, but for abandoned ones, which the reaper ends."""
+    """The copies that engines run, by job name, except for abandoned ones, which the reaper ends."""
     named: dict[str, list[EngineCopy]] = {}
     for address, jobs in found.items():
         for copy in (EngineCopy(address, each) for each in jobs):

@@ -56,7 +56,7 @@ class SourceSwitch:
         return self.context.operation.request.give_up
 
     def drain(self, action: Action) -> None:
-        """Wait until the messages are processed; a job that does not run is started once more as it was."""
+        """Wait until the messages are processed; a job that does not run is restarted in its former form."""
         name = action.job.job_name
         if self.timeout <= 0:
             return

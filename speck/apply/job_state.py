@@ -206,7 +206,7 @@ def _begun(record: JobRecord, attempt: Attempt) -> JobRecord:
 
 
 def _adopted(record: JobRecord, event: CopyAdopted) -> JobRecord:
-    """The record of a job whose copy goes on as it is: its stamps, too, count on as before."""
+    """The record of a job whose copy continues as it is: its stamps continue, too."""
     return JobRecord(
         record.name,
         record.composition,
@@ -257,7 +257,7 @@ def _without_state(record: JobRecord, unkept: State) -> JobRecord:
 
 
 def _released(record: JobRecord) -> JobRecord:
-    """The record with all states as garbage, but for one that an abandoned copy may still change."""
+    """The record with all states as garbage, except for one that an abandoned copy may still change."""
     states = {each.location: each for each in (record.state, record.rollback_state) if each is not None}
     if record.state is not None and record.state_source:
         del states[record.state.location]
@@ -359,7 +359,7 @@ def _without(values: Iterable[_T], gone: Collection[_T]) -> tuple[_T, ...]:
 
 
 def lifecycle_of(store: Store, name: str, composition: str) -> JobLifecycle:
-    """A job as the store has it; of a new one, nothing yet."""
+    """A job as the store records it; of a new one, nothing yet."""
     record = store.job(name) or JobRecord(name, composition, store.first_attempt)
     attempts = tuple(store.attempts(name))
     return JobLifecycle(_above_all(record, attempts), attempts)

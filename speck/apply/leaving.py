@@ -39,7 +39,7 @@ def left_sessions(
 def left_sources(
     history: History, plan: Plan, records: Mapping[str, JobRecord]
 ) -> dict[str, frozenset[Endpoint]]:
-    """The sources of the sessions that the jobs of a plan leave, besides their former ones, by job name."""
+    """The sources of the sessions that the jobs of a plan leave, without former ones, by job name."""
     found = {}
     for action in plan.actions:
         record = records.get(action.job.job_name)

@@ -46,7 +46,7 @@ def end_state(error: str, actions: Iterable[Progress]) -> OperationState:
 
 
 def summary_data(data: Mapping[str, Any]) -> dict[str, Any]:
-    """An operation (as plain data) without its actions, but for how many there are in each state."""
+    """An operation (as plain data) with the number of its actions in each state instead of them."""
     rest = {name: value for name, value in data.items() if name != "actions"}
     return rest | {"counts": dict(Counter(each["state"] for each in data["actions"]))}
 
@@ -173,7 +173,7 @@ class Operation:
             self._notify()
 
     def replace(self, by: str) -> None:
-        """Note the operation that goes on in place of this one."""
+        """Note the operation that continues instead of this one."""
         with self._changed:
             self.replaced_by = by
             self._notify()

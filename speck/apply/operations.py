@@ -46,7 +46,7 @@ EndListener = Callable[[Operation, Plan, OperationState], None]
 
 @dataclass
 class Operations:
-    """The operations at work, and recent ones.  Users go before the reconciler, which heals through here.
+    """The running operations, and recent ones.  Those of users go before repairs of the reconciler.
 
     ``mint`` makes ids, ``clock`` answers Unix time (s).
 
@@ -103,11 +103,11 @@ class Operations:
         return [summary_data(data if live is None else live.to_dict()) for data, live in lives]
 
     def live(self, identifier: str) -> Operation | None:
-        """An operation that is, or lately was, at work in this process."""
+        """An operation that runs, or ran recently, in this process."""
         return self._operations.get(identifier)
 
     def recent(self) -> list[Operation]:
-        """Those that are, or lately were, at work in this process, oldest first."""
+        """Those that run, or ran recently, in this process, oldest first."""
         return sorted(self._operations.copy().values(), key=lambda each: each.id)
 
     @property
@@ -116,11 +116,11 @@ class Operations:
         return self._closing
 
     def running(self) -> list[Operation]:
-        """Those at work now."""
+        """Those that run now."""
         return list(self._at_work.values())
 
     def at_work(self, composition: str) -> str | None:
-        """The id of the operation at work on a composition."""
+        """The id of the running operation on a composition."""
         work = self._at_work.get(composition)
         return work.id if work else None
 
@@ -176,7 +176,7 @@ class Operations:
             yield
 
     def refuse_waiting(self, composition: str, own: int = 0) -> None:
-        """Raise :class:`~speck.errors.Busy` if there are users of a composition besides its ``own`` one."""
+        """Raise :class:`~speck.errors.Busy` if a composition has users other than its ``own`` one."""
         if self._users[composition] > own:
             raise Busy(
                 f"composition {composition!r}: a user's change is in progress (retry when it has finished)"
@@ -301,7 +301,7 @@ class Operations:
                 self._end(operation, planned.due, error)
             except Exception as problem:
                 _log.exception("operation %s could not be ended", operation.id)
-                operation.end(error or f"internal error: {problem!r}")  # somebody may wait for it
+                operation.end(error or f"internal error: {problem!r}")  # a request may wait for it
 
     def _apply(self, operation: Operation, planned: PlannedChange) -> None:
         executor = Executor(
@@ -437,7 +437,7 @@ class Operations:
             self._closing = True
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait for those at work, for at most ``seconds`` in all."""
+        """Wait for the running ones, for at most ``seconds`` in all."""
         with self._lock:
             at_work = list(self._threads)
         until = None if seconds is None else time.monotonic() + seconds
@@ -468,7 +468,7 @@ class Operations:
         return dict(self._generations)
 
     def is_idle(self, composition: str) -> bool:
-        """True if no operation is at work on the composition, and no user is about to begin one."""
+        """True if no operation runs on the composition, and no user is about to begin one."""
         return not (self._closing or composition in self._at_work or self._users[composition])
 
     def may_heal(self) -> bool:
@@ -478,7 +478,7 @@ class Operations:
 
     @contextmanager
     def idle_transaction(self, composition: str, generation: int) -> Iterator[Transaction | None]:
-        """A write while nothing is at work; ``None`` when the composition has another generation by now."""
+        """A write while no operation runs; ``None`` when the composition has another generation by now."""
         with self._lock:
             if not self.is_idle_since(composition, generation):
                 yield None
@@ -487,7 +487,7 @@ class Operations:
                 yield transaction
 
     def is_idle_since(self, composition: str, generation: int) -> bool:
-        """True if nothing was at work on a composition since it had this one of :meth:`generations`."""
+        """True if no operation ran on a composition since it had this one of :meth:`generations`."""
         return self.is_idle(composition) and self._generations[composition] == generation
 
 

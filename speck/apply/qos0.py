@@ -1,4 +1,4 @@
-"""Remarks on jobs that receive messages at QoS 0, which nobody sends again while such a job is replaced."""
+"""Remarks on jobs that receive messages at QoS 0, which are not sent again while such a job is replaced."""
 
 from __future__ import annotations
 

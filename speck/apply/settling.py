@@ -15,7 +15,7 @@ from speck.core.runtime import Handle, JobState, JobStatus
 from speck.errors import SpeckError, Unreachable
 from speck.store import Store
 
-_LOOK = 1.0  # s between two looks at all jobs
+_LOOK = 1.0  # s between two observations of all jobs
 _PATIENCE = 15.0  # s, for the answers of all engines to one look
 
 

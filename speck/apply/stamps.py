@@ -49,7 +49,7 @@ _TWICE = "messages written since its last state may be delivered twice; none are
 
 
 def stamp_notes(plan: Plan, kinds: Mapping[str, str]) -> dict[str, str]:
-    """A remark on each job that goes on in another form and may count its messages, by job name.
+    """A remark on each job that continues in another form and may count its messages, by job name.
 
     ``kinds`` are the kinds of the stamps of the jobs that run, as far as they are known.
     """

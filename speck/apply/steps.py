@@ -168,7 +168,7 @@ class Steps:
         return job.job_name in self._confirmed and any(self.context.form(each) == job for each in attempts)
 
     def _resubmit(self, job: Job) -> bool:
-        """Submit an attempt from before a crash once more; answers true if it runs now.
+        """Submit an attempt from before a crash again; returns true if it runs now.
 
         Under the same id: should the engine still be at the first request, nothing starts twice.
         """

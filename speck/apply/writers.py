@@ -128,7 +128,7 @@ class Writers:
         self.context.pool.broker(session.broker).name_writers(session.name, names)
 
     def _writers(self, session: SessionRecord) -> frozenset[str]:
-        """The writers of a session; looked up anew if another operation has been accepted meanwhile."""
+        """The writers of a session; looked up again if another operation has been accepted meanwhile."""
         basis, topics = self._seen
         if basis != _basis(self.context.store):
             topics = self._look_up()
@@ -150,7 +150,7 @@ class Writers:
 
 
 def _basis(store: Store) -> _Basis:
-    """The facts on which the writers depend, besides the attempts, which begin and end all the time."""
+    """The facts on which the writers depend, except for the attempts, which begin and end all the time."""
     abandoned = frozenset(each.attempt.job_name for each in store.abandoned_attempts())
     return frozenset(store.heads()), abandoned
 

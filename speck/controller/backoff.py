@@ -26,7 +26,7 @@ _NONE = RetryState()
 
 
 def exponential(tries: int) -> float:
-    """The delay (s) after so many tries: from 10 s doubling to 5 minutes, and up to 5 s of jitter."""
+    """The delay (s) after a number of tries: from 10 s doubling to 5 minutes, and up to 5 s of jitter."""
     state = RetryCallState(Retrying(), None, (), {})
     state.attempt_number = tries
     return _STRATEGY(state)
@@ -74,7 +74,7 @@ class Backoff:
             self._put({name: replace(entry, next_try=now + self.wait(entry.tries))})
 
     def suspend(self, name: str, why: str) -> None:
-        """Try a job no more before a user asks, for this reason."""
+        """Do not retry a job before a user asks, for this reason."""
         self._put({name: replace(self._entries.get(name, _NONE), suspended=why)})
 
     def suspended(self, name: str) -> str | None:

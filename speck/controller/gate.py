@@ -28,7 +28,7 @@ class GatedPlan:
 
 
 def engines_of(action: Action) -> set[EngineKey]:
-    """The engines that an action asks, besides those of unfinished attempts."""
+    """The engines that an action asks, other than those of unfinished attempts."""
     jobs = [action.job, action.previous] if isinstance(action, Update | Move) else [action.job]
     return {(job.engine, job.spe_address) for job in jobs}
 

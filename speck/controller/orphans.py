@@ -62,7 +62,7 @@ class Orphans:
         return [each for found in self._found.values() for each in found]
 
     def note(self, snapshot: Snapshot, drifted: Mapping[str, Drifted]) -> None:
-        """Note the orphans of a composition's jobs, in place of those of the round before."""
+        """Note the orphans of a composition's jobs, instead of those of the previous round."""
         head = snapshot.head.name
         found = tuple(
             FoundOrphan(name, head, _session_of(snapshot, name, each.orphan.copy), each.orphan, each.message)

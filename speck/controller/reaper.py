@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 CLOSING = 10.0  # s
 PATIENCE = 3.0  # s, that a round of the reconciler, or an operation, waits for addresses that may be silent
 EAGER = 30  # rounds in which an address is asked each time, some minutes; after that:
-SELDOM = 6  # it is asked every so many rounds
+SELDOM = 6  # rounds between two requests
 
 _HAS_PLACE = {Capability.TRANSFER, Capability.OFFLINE_STATE}  # one place for a copy's state, which is known
 
@@ -191,7 +191,7 @@ class Reaper:
 
 @dataclass(frozen=True)
 class _Reaping:
-    """One pass over all.  ``silent`` are the addresses that are asked no more.
+    """One pass over all.  ``silent`` are the addresses that are no longer asked.
 
     ``author`` is the user who declared it; ``None``: the reconciler or an operation reaps.
     """

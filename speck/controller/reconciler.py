@@ -103,7 +103,7 @@ class Reconciler:
         self.loop.start()
 
     def close(self) -> None:
-        """Reconcile no more."""
+        """Stop reconciling."""
         self.loop.close()
         self.reaper.close()
         if self.readers is not None:
@@ -119,7 +119,7 @@ class Reconciler:
 
     @property
     def has_observed(self) -> bool:
-        """True if a round ended well since the start, or if the reconciler does not run by itself."""
+        """True if a round ended well since the start, or if the reconciler does not run on its own."""
         return self._rounds > 0 or not self.loop.is_started
 
     def note(self, job: str) -> DriftNote | None:
@@ -266,7 +266,7 @@ class Reconciler:
         return found
 
     def _end_allowances(self, head: Head, generation: int) -> None:
-        """Forget what a user allowed for a change that is carried out: a later one must allow it anew."""
+        """Forget what a user allowed for a change that is carried out: a later one must allow it again."""
         if not head.left_behind and not head.give_up:
             return
         try:

@@ -70,7 +70,7 @@ class Changes:
         return self._planned(change, request, reserve=False)
 
     def inspected(self, planned: PlannedChange, *, build: bool = False) -> PlannedChange:
-        """A planned change with what its reader has to know besides: the places that do not answer now.
+        """A planned change, and the places that do not respond now.
 
         With ``build``, the new forms of its jobs are built at their engines.
         """

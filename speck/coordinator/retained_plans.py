@@ -94,7 +94,7 @@ class RetainedPlans:
         return retained
 
     def propose(self, change: Apply, wishes: PlacementRequest) -> dict[str, Any]:
-        """Place a composition anew, and keep the result, shown with lines of code.  Nothing is changed.
+        """Place a composition again, and keep the result, shown with lines of code.  Nothing is changed.
 
         Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and
         :meth:`~speck.coordinator.changes.Changes.plan`.
@@ -106,7 +106,7 @@ class RetainedPlans:
         return self._data(retained, lines=True)
 
     def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:
-        """Place what runs of a composition anew.  Raises :class:`~speck.errors.NotFound` besides."""
+        """Place the running jobs of a composition again.  Also raises :class:`~speck.errors.NotFound`."""
         deployments = self.changes.deployments
         return self.propose(Apply(deployments.last(deployments.known_head(name))), wishes)
 

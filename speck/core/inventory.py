@@ -305,7 +305,7 @@ class Site(Broker):
         return self.price if self.price is not None else self._mean([each.price for each in self.engines])
 
     def _mean(self, values: Sequence[float | None]) -> float | None:
-        """The mean of a property of the engines by their cores; 1 for an engine that does not have it."""
+        """The mean of a property of the engines by their cores; 1 for an engine without it."""
         if all(each is None for each in values):
             return None
         cores = [each.most_cores or 1.0 for each in self.engines]
@@ -394,7 +394,7 @@ class Inventory:
         return frozenset() if found is None else found.addresses
 
     def engine(self, address: str) -> Engine:
-        """The engine with this address; if no site has it, one with defaults."""
+        """The engine with this address; one with defaults if it is at no site."""
         found = self._engines.get(address)
         return found[0][1] if found else Engine(spe_address=address)
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class AttemptPhase(StrEnum):
-    """The progress of an attempt, as the store has it."""
+    """The progress of an attempt, as the store records it."""
 
     INTENDED = "intended"  # stored; its engine may have been asked, without an answer
     RUNNING = "running"  # its engine has answered with a handle
@@ -73,7 +73,7 @@ class RevisionState(StrEnum):
 
 
 class EventKind(StrEnum):
-    """The kinds of events in the audit log besides the outcomes of operations and actions."""
+    """The kinds of events in the audit log, other than the outcomes of operations and actions."""
 
     ACCEPTED = "accepted"
     STARTED = "started"

@@ -24,7 +24,7 @@ from speck.errors import Fault
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A stored job; ``started`` is false if no engine is known to have it."""
+    """A stored job; ``started`` is false if no engine is known to run it."""
 
     job: Job
     started: bool = True
@@ -390,7 +390,7 @@ class Destruction:
 
 
 def destructions(plan: Plan) -> tuple[Destruction, ...]:
-    """The jobs that a plan stops for good, the state that it drops, the messages that it gives up.
+    """The jobs that a plan stops permanently, the state that it drops, the messages that it discards.
 
     A plan without any is not destructive: an update or a move that carries its state along is none.
     """

@@ -88,7 +88,7 @@ class JobState(Enum):
 
     @property
     def ended(self) -> bool:
-        """True if the job is known to run no more."""
+        """True if the job is known to have ended."""
         return self in (JobState.FINISHED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
 
@@ -137,7 +137,7 @@ class Drift(Enum):
     """A difference between a job as observed and as desired."""
 
     DIED = "died"
-    FINISHED = "finished"  # it ended by itself, as no streaming job should
+    FINISHED = "finished"  # it ended on its own, as no streaming job should
     LOST = "missing"  # its engine has no such job, for example after a restart
     STOPPED = "stopped by hand"
     TWICE = "running twice"

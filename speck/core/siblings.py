@@ -1,4 +1,4 @@
-"""Modules beside a job's Python file that the file imports when it is loaded: pure, but for looking for them.
+"""Modules beside a job's Python file that the file imports when it is loaded; pure, except for finding them.
 
 A job's file travels alone, so that such an import fails at the engine.
 """

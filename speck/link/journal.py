@@ -1,4 +1,4 @@
-"""The journal of an agent: the starts that it has made by itself, for the events of its coordinator."""
+"""The journal of an agent: the starts that it has made on its own, for the events of its coordinator."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Pauses:
     _pause: float = field(default=0.0, init=False)
 
     def after(self, lasted: float, again: int | None = None) -> float:
-        """The pause after a connection that ``lasted`` so long, s.
+        """The pause after a connection that ``lasted`` some time, s.
 
         ``again`` are the whole seconds after which the coordinator asks the agent to come again.
         """

@@ -95,13 +95,13 @@ class Remote:
         return {"f": {"hash": sha256, "name": path.name}}
 
     def _send_code(self, path: Path, sha256: str) -> None:
-        """Send a file in parts; the agent says where the next one begins, so that a broken transfer goes on.
+        """Send a file in parts; the agent says where the next one begins, so that it can be resumed.
 
         Raises :class:`OSError` for a file that cannot be read.
         """
         with path.open("rb") as file:
             size, at = os.fstat(file.fileno()).st_size, 0
-            for _ in range(2 * (size // _PART + 1)):  # it may begin anew once
+            for _ in range(2 * (size // _PART + 1)):  # it may start over once
                 file.seek(at)
                 content = base64.b64encode(file.read(_PART)).decode()
                 part = {"hash": sha256, "size": size, "at": at, "content": content}

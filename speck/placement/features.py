@@ -112,7 +112,7 @@ def features_of(
 
 
 def _selectivities(plan: EnginePlan, whole: float | None, tasks: Mapping[str, float]) -> dict[str, float]:
-    """The selectivity of each operator that can be told from others, by its id."""
+    """The selectivity of each operator that can be distinguished, by its id."""
     changing = [each for each in plan.nodes if each.kind not in _EVEN]
     if len(changing) == 1 and whole is not None:
         return {changing[0].id: whole}

@@ -80,7 +80,7 @@ def spare_workers(bins: int) -> int:
 
 
 def target_workers(bins: int, least: int, most: int) -> int:
-    """The desired number of workers for so many full ones, within the bounds."""
+    """The desired number of workers for this number of full ones, within the bounds."""
     return max(least, min(most, bins + spare_workers(bins)))
 
 
@@ -98,7 +98,7 @@ class Average:
 
 
 def further_instances(rules: Predictor, growth: float, waiting: int) -> int:
-    """The number of further instances for a job with so many waiting messages, which grow by so many/s."""
+    """The number of further instances for a job with ``waiting`` messages, which grow by ``growth``/s."""
     if growth > rules.steep:
         return 2
     if growth > rules.rise:

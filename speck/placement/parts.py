@@ -61,7 +61,7 @@ def _solve(
     *,
     always: bool = False,
 ) -> None:
-    """Place some units anew; keep the result if it lowers the objective (``always``: in any case)."""
+    """Place some units again; keep the result if it lowers the objective (``always``: in any case)."""
     problem, before, sites = state.problem, state.objective, list(state.sites)
     chosen: dict[int, Sequence[int]] = {unit: candidates[unit] for unit in units}
     fixed = {other for unit in units for other in beside[unit]} - chosen.keys()

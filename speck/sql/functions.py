@@ -121,7 +121,7 @@ OWN_FUNCTION = "a Python or Java job before or after this one can do it, tied by
 
 
 def widened(bound: Bound, type: Type) -> Bound | None:
-    """An argument as a wider type; ``None`` if it does not become that by itself."""
+    """An argument as a wider type; ``None`` without such a conversion."""
     if bound.type is None:
         return Bound(("lit", str(type), None), type)
     if bound.type is type or (bound.type.whole and type is _L):

@@ -90,7 +90,7 @@ class JoinBinder(Binder):
     """Binds a query over a join."""
 
     def query(self, tree: exp.Select) -> Query:
-        """The query; the columns behind the join are numbered anew, since the used ones alone are kept."""
+        """The query; the columns behind the join are renumbered, since the used ones alone are kept."""
         left, right = self._sides(tree)
         scope = Scope((*left.scope(), *right.scope()))
         self._check_form(tree)
@@ -160,7 +160,7 @@ class JoinBinder(Binder):
             yield where.this
 
     def _add(self, node: exp.Expression, scope: Scope, conditions: _Conditions) -> None:
-        """Bind the conditions that AND joins, each by itself so that all their faults are found."""
+        """Bind the conditions that AND joins, each separately so that all their faults are found."""
         if isinstance(node, exp.And):
             self._add(node.this, scope, conditions)
             self._add(node.expression, scope, conditions)

@@ -294,7 +294,7 @@ def _column_of(data: Mapping[str, Any]) -> Column:
 
 
 def _windows_dict(windows: Windows) -> dict[str, Any]:
-    """The windows as plain data, without what those of before had not."""
+    """The windows as plain data, without fields that older versions do not have."""
     found = dataclasses.asdict(windows)
     if not windows.session:
         del found["session"]

@@ -161,7 +161,7 @@ class Binder:
     def _conditions(
         self, node: exp.Expression, scope: Scope, aggregates: Aggregates | None = None
     ) -> Iterator[Expression]:
-        """The conditions that AND joins, each bound by itself so that all their faults are found."""
+        """The conditions that AND joins, each bound separately so that all their faults are found."""
         if isinstance(node, exp.And):
             yield from self._conditions(node.this, scope, aggregates)
             yield from self._conditions(node.expression, scope, aggregates)

@@ -38,7 +38,7 @@ def _found(directory: Path) -> Iterator[str]:
 
 
 class NewFiles:
-    """The files that appear in a store's directory; for one thread at a time, but for :meth:`forget`."""
+    """The files that appear in a store's directory; for one thread at a time, except for :meth:`forget`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

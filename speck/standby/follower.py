@@ -99,7 +99,7 @@ class Follower:
 
     @property
     def is_silent(self) -> bool:
-        """True if the primary has not been heard of for so long that its lease has ended."""
+        """True if the primary has been silent for longer than its lease."""
         return self._clock() - self._heard > self._timing.silence
 
     def check(self, further: Callable[[Database], object]) -> None:

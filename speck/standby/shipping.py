@@ -38,7 +38,7 @@ class Ask(Protocol):
 
 
 class Shipping:
-    """The files in a store's ``directory``.  Safe to use from several threads, but for :meth:`send_new`,
+    """The files in a store's ``directory``.  Safe to use from several threads, except for :meth:`send_new`,
     which one uses at a time."""
 
     def __init__(self, directory: Path, ask: Ask) -> None:

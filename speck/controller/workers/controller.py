@@ -52,7 +52,7 @@ COUNTED = 120.0  # s, for which a count of waiting messages holds: of a job that
 
 @dataclass
 class WorkerController:
-    """``clock`` gives Unix time, s; ``delay`` the time to wait after so many failed calls, s.
+    """``clock`` gives Unix time, s; ``delay`` the time to wait after a number of failed calls, s.
 
     ``bound`` is the time that a call may take, s.
     """
@@ -96,7 +96,7 @@ class WorkerController:
             self.loop.start()
 
     def close(self) -> None:
-        """Call no more hooks, and end the commands that run."""
+        """Call no further hooks, and end the commands that run."""
         self.loop.close()
         wait(self._reconciling.values(), CLOSING)
         for call in list(self._calls.values()):
@@ -141,7 +141,7 @@ class WorkerController:
                 )
 
     def await_rounds(self) -> None:
-        """Wait for the engines that are at work."""
+        """Wait for the engines whose calls are running."""
         wait(list(self._reconciling.values()))
 
     def _engine_at(self, address: str) -> EngineBinder:
@@ -246,7 +246,7 @@ class WorkerController:
                 self._send(group, request, now)
 
     def _is_undisturbed(self, group: Hooked, generations: Mapping[str, int]) -> bool:
-        """True if nothing was at work on the compositions of an engine since they had these generations."""
+        """True if no operation ran on the compositions of an engine since they had these generations."""
         using = [
             snapshot.head.name
             for snapshot in self.deployments.snapshots()

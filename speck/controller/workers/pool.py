@@ -88,7 +88,7 @@ class EnginePool:
         )
         if seen.processor is not None and before.processor is not None and before.at is not None:
             seconds = now - before.at
-            # Less than before: it was started anew.
+            # Less than before: it was restarted.
             if seconds > 0 and seen.processor >= before.processor:
                 seen.last = (seen.processor - before.processor) / seconds
         self._average(seen, before)
@@ -132,7 +132,7 @@ class EnginePool:
         self.engines = filled(self.pool, (each.job for each in found), self.cores_of)
 
     def _forget_former(self, loads: Sequence[JobLoad]) -> None:
-        """Begin anew with the processor time of each engine whose jobs have changed."""
+        """Start over with the processor time of each engine whose jobs have changed."""
         now = {each.job.job_name: each.job.spe_address for each in loads}
         changed = {at for _, at in now.items() ^ self._places.items()}
         for address in changed & self._seen.keys():

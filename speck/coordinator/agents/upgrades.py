@@ -46,7 +46,7 @@ _ASKING = 10.0  # s, for an agent to say whether it can be upgraded
 _RETURNING = 120.0  # s, for an agent that has installed the version to be connected again
 _IDLE = 300.0  # s, for changes of jobs at a wave's sites to end
 _PATIENCE = 15.0  # s, for engines to say which jobs run
-LOOK = 1.0  # s between two looks at what is awaited
+LOOK = 1.0  # s between two polls
 
 _log = logging.getLogger(__name__)
 

@@ -69,7 +69,7 @@ def _arrives(action: Action, plan: Plan) -> bool:
 
 
 def refuse_part(job: Job | None) -> None:
-    """Raise :class:`InvalidInput` when a job that is to be deleted by itself is a part of several jobs.
+    """Raise :class:`InvalidInput` when a job that is to be deleted alone is a part of several jobs.
 
     The others would continue to write to it.
     """

@@ -1,4 +1,4 @@
-"""Plans from what runs, as the store and the engines have it, to a desired state.  Nothing is changed."""
+"""Plans from the deployment, by the store and the engines, to a desired state.  Nothing is changed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Planner:
     def _refused_queries(self, composition: Composition, stored: Mapping[str, Deployed]) -> list[Fault]:
         desired = composition.jobs
         if not any(job.query for job in (*desired.values(), *(each.job for each in stored.values()))):
-            return []  # nobody reads by a contract here
+            return []  # no job reads by a contract here
         elsewhere = desired_elsewhere(self.store, composition.name).values()
         return refused_queries(desired, stored, [job for jobs in elsewhere for job in jobs])
 
@@ -153,7 +153,7 @@ class Planner:
         give_up: bool = False,
         elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
     ) -> Plan:
-        """A plan; jobs at engines that are left behind are not observed, their stored records stand.
+        """A plan; jobs at abandoned engines are not observed, their stored records stand.
 
         ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.
         """
@@ -241,11 +241,11 @@ class Planner:
         return "" if site is None else site.name
 
     def left_behind(self, head: Head, names: Iterable[str]) -> frozenset[str]:
-        """The addresses of the sites, engines and brokers that are to be left behind."""
+        """The addresses of the sites, engines and brokers that are to be abandoned."""
         if not (given := list(names)):
             return frozenset()
         used = self.deployments.snapshot(head).addresses()
-        # What was left behind before may be named again.
+        # What was abandoned before may be named again.
         used |= {each.address for each in self.store.abandoned_attempts()}
         used |= {each.broker for each in self.store.abandoned_sessions()}
         return addresses_of(given, self.inventory, used)

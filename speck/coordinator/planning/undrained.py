@@ -51,7 +51,7 @@ class UndrainedSessions:
     ) -> UndrainedSession | None:
         away = rewiring.former.spe_address in self.left_behind
         read = runs and endpoint(session) == source_of(rewiring.former)
-        # At an engine that is left behind, a copy that loses its session for a moment does no harm.
+        # At an abandoned engine, a copy that loses its session for a moment does no harm.
         waiting = None if read and not away else self._count(session)
         fate, lossless = self._fate(read, runs, away)
         if waiting == 0 or not fate or (away and waiting is None):

@@ -229,7 +229,7 @@ class Queries:
     # --- rates
 
     def rates(self, snapshots: Iterable[Snapshot] | None = None) -> dict[str, Any]:
-        """The rates of each job as last sampled; sampling goes on for some time after this call."""
+        """The rates of each job as last sampled; sampling continues for some time after this call."""
         readings = self.sampler.readings()
         found = self.deployments.snapshots() if snapshots is None else snapshots
         jobs = [

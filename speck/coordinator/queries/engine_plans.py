@@ -30,7 +30,7 @@ class EnginePlans:
     _calls: SharedCalls = field(default_factory=SharedCalls, repr=False)
 
     def of_job(self, name: str) -> dict[str, Any]:
-        """The plan of a job that runs, and its features; sampling goes on for a minute.
+        """The plan of a job that runs, and its features; sampling continues for a minute.
 
         An engine that is asked for the plan of a job already is not asked again.
 

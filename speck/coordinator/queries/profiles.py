@@ -47,7 +47,7 @@ class ProfileQueries:
     clock: Callable[[], float]
 
     def profile(self, composition: str = "") -> dict[str, Any]:
-        """The profiles of all jobs (of one composition) and of all sites; sampling goes on for a minute."""
+        """The profiles of all jobs (of one composition) and of all sites; sampling continues for a minute."""
         snapshots = self._snapshots(composition)
         self.sampler.measure()
         return {
@@ -63,7 +63,7 @@ class ProfileQueries:
     def measure(
         self, composition: str, seconds: float, links: bool = False, sites: bool = False
     ) -> dict[str, Any]:
-        """Have the jobs sampled for so many seconds, the last sample included.
+        """Sample the jobs for ``seconds``, the last sample included.
 
         ``links`` and ``sites`` are probed too, those of the composition's engines and brokers.  Raises
         :class:`~speck.errors.Conflict` while probes run.
@@ -96,7 +96,7 @@ class ProfileQueries:
         return [name for name in self.inventory.sites if name in places]
 
     def inputs(self) -> Inputs:
-        """The inputs of the placer; sampling goes on for a minute.
+        """The inputs of the placer; sampling continues for a minute.
 
         The first time, waits for the engines' capacities, a few seconds at most.
         """
@@ -107,7 +107,7 @@ class ProfileQueries:
         return self.measures.inputs()
 
     def links(self) -> list[dict[str, Any]]:
-        """All links between sites; sampling goes on for a minute."""
+        """All links between sites; sampling continues for a minute."""
         self.sampler.measure()
         return [asdict(each) for each in self.measures.links().values()]
 

@@ -108,7 +108,7 @@ class SiteQueries:
         return [each.to_dict() for each in with_reach(found, self.inventory, self.pool, used)]
 
     def brokers_of_jobs(self, site: str) -> list[str]:
-        """The brokers that jobs at the engines of a site use, also those that were left behind there."""
+        """The brokers that jobs at the engines of a site use, including abandoned ones."""
         known = self.inventory.sites.get(site)
         engines = {each.spe_address for each in known.engines} if known is not None else set()
         forms = (form for each in self.deployments.snapshots() for form in each.forms.values())

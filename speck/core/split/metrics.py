@@ -24,7 +24,7 @@ class Work:
         return Work(self.rows + other.rows, self.busy + other.busy, self.wall + other.wall)
 
     def data(self) -> dict[str, float]:
-        """The work as control messages have it."""
+        """The work as in control messages."""
         return {"rows": self.rows, "busy": round(self.busy, 6), "wall": round(self.wall, 6)}
 
 

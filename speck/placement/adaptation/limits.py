@@ -101,11 +101,11 @@ def ban_of(memory: AdaptationState, step: StepRecord | Candidate, reason: str, n
 
 
 def _length(times: int) -> float:
-    """The length of the ban of a group that was banned from a site so many times, s."""
+    """The length of the ban of a group that was banned from a site this number of times, s."""
     return min(LONGEST_BAN, BAN * 2.0 ** (min(times, 20) - 1))
 
 
 def with_ban(memory: AdaptationState, ban: Ban) -> AdaptationState:
-    """The memory with a ban in place of the former one of the same group and site."""
+    """The memory with a ban that replaces the former one of the same group and site."""
     others = tuple(each for each in memory.bans if (each.jobs, each.target) != (ban.jobs, ban.target))
     return replace(memory, bans=(*others, ban))
