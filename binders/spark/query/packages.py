@@ -13,7 +13,6 @@ from binders.spark.query.code_check import source_of, split_entry
 
 # Handlers of these make an import optional.
 _CAUGHT = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
-_Import = ast.Import | ast.ImportFrom
 
 
 def required_packages(path: Path, entry_class: str) -> dict[str, int]:
