@@ -176,7 +176,7 @@ def _counters(broker: MosquittoServer) -> tuple[int, int]:
 def _reports(broker: MosquittoServer, *topics: str) -> list[str]:
     """The reports of the broker at some topics; ``"0"`` where there is none yet."""
     with Connection(BrokerAddress.parse(broker.address), Login(), "wire", timeout=10) as control:
-        found = retained_all(control, topics, "echo/wire")
+        found = retained_all(control, topics)
     return [(each or b"0").decode() for each in found]
 
 

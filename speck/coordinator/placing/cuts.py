@@ -293,7 +293,7 @@ class CutChoice:
         )
 
     def _measured(self, name: str) -> JobProfile | None:
-        """What is measured of an input as it runs; ``None`` if it was measured of another query.
+        """The measured profile of an input as it runs; ``None`` if another query was measured.
 
         What is only assumed of it, as from its former form, says less of its cut than the model.
         """
