@@ -32,7 +32,7 @@ from speck.core.job import Job, client_id, form_fingerprint
 from speck.core.runtime import Found, Handle, JobState
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected, StateLost
 from speck.testing import EngineContract, attempt_of, await_state, eventually
-from speck.testing.engine_checks import assert_useless
+from speck.testing.engine_checks import assert_unusable
 from speck.testing.engines import SharedJobs
 from speck.testing.wire_trouble import Trouble
 from testbed.benches.agents import LinkBench, started_by_lone_agent
@@ -608,7 +608,7 @@ def test_another_server_that_speaks_grpc(job_name: str, answer: bytes | None, tm
         one = job(job_name, engine="spark", spe_address=address, **code)
         lost = Handle(address, "0" * 8, {"query": "q", "run": "r", "job": "j", "checkpoint": "c"})
         with closing(connect_engine(address, Inventory())) as engine:
-            assert_useless(engine, one, attempt_of(one), lost, OutcomeUnknown)
+            assert_unusable(engine, one, attempt_of(one), lost, OutcomeUnknown)
             with pytest.raises(OutcomeUnknown, match="gave an answer that is not Spark Connect's"):
                 engine.check(one, None)
 
