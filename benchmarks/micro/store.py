@@ -22,6 +22,7 @@ import plyvel
 from benchmarks.common import Figure
 from speck.binder import Registry
 from speck.coordinator import build
+from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Composition, Job
 from speck.core.runtime import Attempt, Handle
 from speck.core.settings import Settings
@@ -61,6 +62,20 @@ def composition(count: int, seed: int) -> Composition:
     return Composition("city", jobs)
 
 
+def inventory_of(jobs: Composition) -> Inventory:
+    """The sites of the jobs, as they name their engines and brokers."""
+    sites = {
+        job.site: Site(
+            name=job.site,
+            engines=(Engine(spe_address=job.spe_address),),
+            broker_address=job.source_broker,
+        )
+        for job in jobs.jobs.values()
+        if job.site is not None
+    }
+    return Inventory(sites)
+
+
 def size(directory: Path) -> int:
     """Bytes of all files below a directory."""
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
@@ -90,9 +105,8 @@ def kinds() -> Registry:
 def deployed(jobs: Composition, directory: Path) -> float:
     """Bytes a job in SpecK's store, after an apply of the whole composition."""
     with Store(directory) as store:
-        coordinator = build(
-            store, kinds(), settings=Settings(roots=(write_code(directory),), period=0)
-        ).coordinator
+        settings = Settings(roots=(write_code(directory),), period=0)
+        coordinator = build(store, kinds(), inventory_of(jobs), settings).coordinator
         operation, _ = user.apply(coordinator, jobs)
         operation.wait(600)
         assert operation.state == "succeeded", operation.to_dict()
