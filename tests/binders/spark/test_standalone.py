@@ -7,11 +7,13 @@ import contextlib
 import json
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from binders.flink.engine import connect_engine as connect_flink
 from binders.mqtt import MQTT, MqttBroker
 from binders.spark import CONNECT, STANDALONE, connect_engine
 from binders.spark.local.standalone_cluster import JOBS as JOBS_OF_A_CLUSTER
-from binders.spark.standalone import driver_registry, submission
+from binders.spark.standalone import driver_registry, job_drivers, submission
 from binders.spark.standalone.engine import StandaloneEngine
 from speck import local
 from speck.binder import EngineBinder, Registry
@@ -257,7 +259,9 @@ def test_code_that_ends_its_process_is_refused(bench: StandaloneBench, job_name:
     assert bench.running(job_name) == 0
 
 
-def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -> None:
+def test_code_that_never_ends_is_killed(
+    bench: StandaloneBench, job_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = bench.job(job_name, "never_ends")
     attempt = attempt_of(job)
     engine = bench.binder()
@@ -269,10 +273,12 @@ def test_code_that_never_ends_is_killed(bench: StandaloneBench, job_name: str) -
 
     def lose_patience() -> None:
         eventually(building, bool)
-        engine.start_timeout = 0.0
         reported.set()
 
-    engine.start_timeout = 1e9
+    def monotonic() -> float:
+        return time.monotonic() + (engine.start_timeout if reported.is_set() else 0.0)
+
+    monkeypatch.setattr(job_drivers, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
     thread = threading.Thread(target=lose_patience)
     thread.start()
     with pytest.raises(Rejected, match="did not come to a started query"):
