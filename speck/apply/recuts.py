@@ -7,22 +7,18 @@ recognise it.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from speck.core.job import Job
 from speck.core.runtime import State
 from speck.errors import Rejected
-from speck.sql.program import Program
+from speck.sql.program import parsed
 from speck.sql.signature import frames_end_elsewhere, merges_otherwise
-
-_program = lru_cache(maxsize=256)(Program.from_json)
 
 
 def refuse_repetition(former: Job, job: Job, state: State | None) -> None:
     """Raise :class:`~speck.errors.Rejected` for a form that may not continue from the former one's state."""
     if not (former.query and job.query) or (state is not None and not state.periodic):
         return
-    before, after = (_program(str(each.query["program"])) for each in (former, job))
+    before, after = (parsed(str(each.query["program"])) for each in (former, job))
     bounds = job.upgrade == "stateful" and frames_end_elsewhere(before, after)
     if merges_otherwise(before, after) or bounds:
         left = "no state" if state is None else f"only the checkpoint {state.location!r}"

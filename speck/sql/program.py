@@ -11,6 +11,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from speck.sql.types import Column, Type, Unit
@@ -328,3 +329,9 @@ def renumbered(expression: Any, numbers: Mapping[int, int]) -> Any:
     if expression[0] == "col":
         return ("col", numbers[expression[1]])
     return (expression[0], *(renumbered(each, numbers) for each in expression[1:]))
+
+
+@lru_cache(maxsize=1024)
+def parsed(text: str) -> Program:
+    """The program of a text of :meth:`Program.to_json`, parsed once.  Raises :class:`ValueError`."""
+    return Program.from_json(text)

@@ -21,7 +21,7 @@ from speck.placement.profile import Inputs, JobProfile, Known, Value, assumed_co
 from speck.placement.profile import combined as better_known
 from speck.sql.cuts import input_of, table_of, whole_of
 from speck.sql.estimates import Flow, flow, passing, share_of
-from speck.sql.program import Program
+from speck.sql.program import Program, parsed
 from speck.sql.types import COLUMNS, FILTER, NO_CUT, PARTIALS, ROWS
 from speck.store.deployments import Deployments
 
@@ -149,7 +149,7 @@ def recut(composition: Composition, cuts: Mapping[str, str]) -> Composition:
 
 
 def _program(job: Job) -> Program:
-    return Program.from_json(str(job.query["program"]))
+    return parsed(str(job.query["program"]))
 
 
 def cut_of(job: Job) -> str:

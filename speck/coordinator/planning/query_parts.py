@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from speck.core.graph import source_of
 from speck.core.job import Job, is_query_part, query_name
 from speck.core.plan import Deployed
 from speck.errors import Fault
-from speck.sql.program import Program
+from speck.sql.program import Program, parsed
 
-_program = lru_cache(maxsize=1024)(Program.from_json)
 _OTHERS = "another job_name, or 'upgrade: stateless': open windows are lost then"
 
 
 def program_of(job: Job) -> Program | None:
     """The program of a SQL job; ``None`` for another one."""
-    return _program(str(job.query["program"])) if job.query else None
+    return parsed(str(job.query["program"])) if job.query else None
 
 
 @dataclass(frozen=True)
