@@ -64,7 +64,7 @@ class PingTest {
         }
     }
 
-    /** Who waits for the answer would wait for its whole time-out, as a writer does before each connection is used. */
+    /** A writer, which pings before it uses a connection, would wait for the whole time-out otherwise. */
     @Test
     void aPingFailsWithItsConnection() throws Exception {
         try (ServerSocket listener = Ports.listen()) {

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** Returns control messages among the others, against a real Mosquitto. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class ControlTest extends BrokerCase {
+class ControlTest extends ReaderCase {
     private static final long SECOND = TimeUnit.SECONDS.toNanos(1);
     private static final String CONTROL = "speck/control/reader";
 

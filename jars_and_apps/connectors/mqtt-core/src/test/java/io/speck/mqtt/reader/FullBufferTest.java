@@ -14,7 +14,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** A reader whose engine is slower than its input, of which the rest waits at a real Mosquitto. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class FullBufferTest extends BrokerCase {
+class FullBufferTest extends ReaderCase {
     private static final int MESSAGES = 200;
 
     private long committed;

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** Reads messages whose publisher put anything into the properties of a stamp. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class HostileStampTest extends BrokerCase {
+class HostileStampTest extends ReaderCase {
     private static final String EMOJI = "\ud83d\ude00".repeat(11_000);
     private static final long BUFFER_BYTES = 1 << 20;
 

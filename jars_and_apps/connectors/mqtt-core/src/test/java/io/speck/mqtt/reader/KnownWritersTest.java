@@ -27,7 +27,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Believes the stamps of the writers that a coordinator named, against a real Mosquitto. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class KnownWritersTest extends BrokerCase {
+class KnownWritersTest extends ReaderCase {
     private static final Duration PATIENCE = Duration.ofSeconds(20);
 
     private SourceSettings settings(String topic) {

@@ -6,43 +6,25 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.speck.connector.writer.AckMetrics;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.BrokerAddress;
+import io.speck.mqtt.BrokerCase;
 import io.speck.mqtt.CuttingProxy;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.MemoryJournal;
-import io.speck.mqtt.Mosquitto;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
 import io.speck.mqtt.TlsFiles;
 import io.speck.mqtt.reader.MqttSource;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** The counts of sources and sinks at a real Mosquitto, behind a proxy that delays and stalls. */
 @Timeout(value = 90, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
-class AckMetricsTest {
+class AckMetricsTest extends BrokerCase {
     private static final int MESSAGES = 20;
-
-    @TempDir
-    Path folder;
-    private Mosquitto broker;
-
-    @BeforeEach
-    void start() throws Exception {
-        broker = Mosquitto.start(folder);
-    }
-
-    @AfterEach
-    void stop() {
-        broker.close();
-    }
 
     /** Its login is its own, so that it has no connection, and no figures, of an earlier test at the same port. */
     private static MqttSink sink(CuttingProxy proxy) throws InterruptedException {

@@ -208,6 +208,15 @@ class SpoolTest {
         assertEquals(1, SpoolFolder.abandoned(root, BROKER).size());
     }
 
+    /** The folder of a publisher that has ended, with one message. */
+    private SpoolFolder left() throws IOException {
+        SpoolFolder folder = SpoolFolder.create(root, BROKER);
+        Spool spool = new Spool(folder, lock);
+        spool.append(message(1, 10), 1);
+        spool.leave();
+        return folder;
+    }
+
     /** Its broker has another address now, or its jobs another user. */
     @Test
     void aFolderThatNobodyTakesOverIsFound() throws IOException {
@@ -228,19 +237,13 @@ class SpoolTest {
 
     @Test
     void aFolderThatWasJustLeftIsNotStranded() throws IOException {
-        SpoolFolder folder = SpoolFolder.create(root, BROKER);
-        Spool spool = new Spool(folder, lock);
-        spool.append(message(1, 10), 1);
-        spool.leave();
+        left();
         assertEquals(List.of(), SpoolFolder.stranded(root));
     }
 
     @Test
     void aFolderThatCannotBeLockedIsTriedAgain() throws IOException {
-        SpoolFolder folder = SpoolFolder.create(root, BROKER);
-        Spool spool = new Spool(folder, lock);
-        spool.append(message(1, 10), 1);
-        spool.leave();
+        SpoolFolder folder = left();
         Path file = folder.path().resolve("lock");
         Files.delete(file);
         Files.createDirectory(file);
