@@ -102,7 +102,7 @@ class Client(Transport):
         return answer
 
     def send_artifact(self, sha256: str, path: Path) -> bool:
-        """Send a file with this hash, in parts, unless the server has it; resumes after the received parts.
+        """Upload a file with this hash in parts, unless it is at the server; resume after the received parts.
 
         False: the server accepts no code, and nothing was sent.
         """

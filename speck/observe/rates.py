@@ -48,9 +48,10 @@ class Track:
         return cls(engine_id, (metrics,), metrics.output_rate is not None)
 
     def with_next(self, metrics: JobMetrics) -> Track:
-        """The track with new metrics, without samples beyond the window.
+        """The track with new metrics.
 
-        Nor has it those from before a restart of the count, or from before a clock was set back.
+        Samples beyond the window are dropped, and those from before a restart of the count or a change of
+        the clock to an earlier time.
         """
         if _count_restarted(self.samples[-1], metrics):
             return Track.of(self.engine_id, metrics)

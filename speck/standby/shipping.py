@@ -1,8 +1,8 @@
 """The files of a primary at its standby: sent before a write names them, deleted once they are gone here.
 
 A file is sent *before* it gets its name here, by the thread that makes it, while others write.  So the write
-that follows finds that the standby has it, and does not wait.  The files are compared at each write even so:
-one that came here in another way is sent with the write, which is confirmed after that.
+that follows does not wait for it.  The files are compared at each write nevertheless: one that came here in
+another way is sent with the write, which is confirmed after that.
 
 What is gone here is deleted there, unless it is about to come again.  A deletion may be carried out late,
 when its sender has given up: each request has a number, and the standby refuses a deletion after a later

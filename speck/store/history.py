@@ -136,7 +136,7 @@ class History:
         return None
 
     def last_form_of(self, name: str, job: str, fingerprint: str) -> Job | None:
-        """A job as it stands in the last revision that has it in a form; ``None`` if none is kept.
+        """A job of the last revision that contains it in a form; ``None`` if no such revision is kept.
 
         ``fingerprint`` is that of the form (:func:`~speck.core.job.form_fingerprint`).
         """

@@ -372,7 +372,7 @@ WIDER = ("'10' SECOND", "'20' SECOND")
 def test_a_job_that_could_not_be_started_again_has_its_state_nevertheless(
     bench: Bench, job: str, edit: tuple[str, str], fault: str
 ) -> None:
-    """No engine has it, and it goes on from its last checkpoint as soon as there is room."""
+    """It runs at no engine, and resumes from its last checkpoint as soon as there is room."""
     text = TEXT.replace("cut: auto", "cut: columns")
     bench.apply(text)
     fail_to_restart(bench, job, text)

@@ -55,7 +55,7 @@ class BlockingSocket:
         self.sent: list[str | bytes] = []
 
     def send(self, frame: str | bytes) -> None:
-        time.sleep(0.0005)
+        time.sleep(0.0005)  # the time of a write, in which the threads of other messages send
         self.sent.append(frame)
 
 

@@ -35,7 +35,7 @@ _LOST_CALLS = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_E
 # Spark's errors for a second launch of one attempt, while the first one may still be in progress.
 _STARTED_ELSEWHERE = ("Cannot start query with name", "Multiple streaming queries are concurrently using")
 
-# Otherwise it logs each failed analysis with a stack trace of 100 lines; the response has it in one.
+# Otherwise it logs a stack trace of 100 lines for each failed analysis, whose reason the response reports.
 PySparkLogger.getLogger("DataFrameQueryContextLogger").disabled = True
 
 

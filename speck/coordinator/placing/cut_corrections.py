@@ -1,7 +1,7 @@
 """The errors of the model that were measured at the cuts of input jobs.
 
-A cut that was left because it sends more than was estimated would be chosen again at once without them, so
-that they are in the store, as profiles are.
+Without them, a cut that was replaced because it sends more than estimated would be chosen again after a
+restart, so they are stored as profiles are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CutCorrections:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
-        """Read those of the server before."""
+        """Load the stored corrections."""
         stored = sorted(self.store.cut_corrections().items(), key=lambda each: each[1].until)
         self._ratios.update(stored)
         self._written.update(stored)
@@ -62,7 +62,7 @@ class CutCorrections:
             for each in surplus:
                 del self._ratios[each]
                 self._written.pop(each, None)
-            is_due = form not in self._written or _differ(self._written[form], found)
+            is_due = form not in self._written or _is_outdated(self._written[form], found)
             if is_due:
                 self._written[form] = found
         if is_due:
@@ -93,8 +93,8 @@ class CutCorrections:
         return replace(modelled, **values)
 
 
-def _differ(written: CutCorrection, found: CutCorrection) -> bool:
-    """True if a correction is to be written in place of another one."""
+def _is_outdated(written: CutCorrection, found: CutCorrection) -> bool:
+    """True if a new correction differs enough from the stored one to replace it."""
     if abs(found.until - written.until) >= PERIOD or written.ratios.keys() != found.ratios.keys():
         return True
     pairs = ((written.ratios[name], ratio) for name, ratio in found.ratios.items())

@@ -165,7 +165,7 @@ def flood(port: int, topic: bytes, count: int) -> None:
 
 
 def drained(port: int, session: bytes, count: int) -> Iterator[int]:
-    """Read and acknowledge so many messages of :func:`flood`, topic of two letters, by a session."""
+    """Read and acknowledge ``count`` messages of :func:`flood`, topic of two letters, by a session."""
     size = 109  # fixed header 2, topic 4, packet id 2, no properties 1, payload 100
     connect = b"\x00\x04MQTT\x05\x00\x00\x00\x05\x11\xff\xff\xff\xff\x00" + bytes([len(session)]) + session
     with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:

@@ -34,7 +34,7 @@ record Reading(long time, double speed, BigInteger vehicles, String segment) {
     private static final int SEGMENT = 8;
     private static final long MICROS = 1_000_000;
 
-    /** Whether a line is what a sensor sends when all is well. */
+    /** True if a line is what a sensor sends when all is well. */
     static boolean wellFormed(String line) {
         return PLAIN.matcher(line).matches();
     }

@@ -119,9 +119,9 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
         }
     }
 
-    /** How far the counting has come; Flink keeps it, which is why its fields are as they are. */
+    /** The progress of the counting, kept by Flink, which is why its fields are public. */
     public static final class Progress {
-        /** How many were counted, and the number of the last that was given out. */
+        /** The number of messages counted, and the number of the last result. */
         public long readings;
         public long given;
         /** Windows that end here, or before, take no more readings. */

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** What is known of one window; Flink keeps it, which is why its fields are as they are. */
+/** The totals of one window, kept by Flink, which is why its fields are public. */
 public final class WindowTotals {
     /** Three readings of a segment, and one repeated, fall into a quarter of an hour. */
     static final int READINGS_PER_SEGMENT = 4;

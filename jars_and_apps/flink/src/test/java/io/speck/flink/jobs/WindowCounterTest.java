@@ -58,7 +58,7 @@ class WindowCounterTest {
         return object.replaceFirst(".*\"start\":\"([^\"]*)\".*", "$1");
     }
 
-    /** What a reader has of each window that drops numbers it has seen, as readers of stamped messages do. */
+    /** The windows of a reader that drops numbers it has seen, as readers of stamped messages do. */
     private static Map<String, String> asReaderSees(List<WindowUpdate> updates) {
         Map<String, String> last = new TreeMap<>();
         long mark = -1;

@@ -25,7 +25,7 @@ import java.util.zip.ZipException;
 public final class Blame {
     private static final int LONGEST_REASON = 500;
     private static final int DEEPEST = 50;
-    /** Where an engine writes to a network or to its state: an error from there is not the message's. */
+    /** Packages by which an engine writes to a network or to its state: an error there is not the message's. */
     private static final List<String> ENGINE_FRAMES = List.of("org.apache.flink.runtime.io.",
             "org.apache.flink.runtime.state.", "org.apache.flink.state.", "io.speck.mqtt.writer.", "io.speck.mqtt.net.",
             "io.speck.kafka.", "io.speck.shaded.kafka.");

@@ -281,8 +281,8 @@ final class BackPressure {
             boolean filling = most(session) >= limit / 2;
             long pauseNanos = session.closedToMarkers ? REJECTED_NANOS : MARKER_NANOS;
             boolean waits = session.marked && nowNanos - session.markedNanos < pauseNanos;
-            boolean wanted = !session.answers || unread(session) >= limit / WINDOWS / 4;
-            if (filling && wanted && !waits) {
+            boolean hasBacklog = !session.answers || unread(session) >= limit / WINDOWS / 4;
+            if (filling && hasBacklog && !waits) {
                 session.marked = true;
                 session.markedNanos = nowNanos;
                 due.add(marker(session));
