@@ -92,9 +92,7 @@ def held_up(hub: Hub) -> Iterator[None]:
         go_on.set()
 
 
-@pytest.mark.skipif(
-    not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has TCP_USER_TIMEOUT"
-)
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux has TCP_USER_TIMEOUT")
 def test_an_agent_leaves_a_coordinator_that_takes_nothing_more(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
