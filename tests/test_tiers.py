@@ -12,13 +12,7 @@ import pytest
 
 from speck.local import processes
 from testbed import ROOT
-from tests.support.tiers import (
-    FEW_AND_LONG,
-    OTHERS,
-    QUICK,
-    pytest_collection_modifyitems,
-    pytest_ignore_collect,
-)
+from tests.support.tiers import OTHERS, QUICK, pytest_collection_modifyitems, pytest_ignore_collect
 
 
 @pytest.mark.parametrize(
@@ -59,24 +53,6 @@ def item(file: str, *marks: pytest.Mark, text: str = "# pytest.mark.engine\n") -
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory for the files of items."""
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.usefixtures("folder")
-def test_files_with_engines_come_first_and_the_longest_of_them_at_once() -> None:
-    engine = pytest.mark.engine.mark
-    files = {"a.py": [()] * 9, "b.py": [()], "c.py": [(engine,)], "d.py": [(), (engine,), (engine,)]}
-    items = [item(file, *marks) for file, tests in files.items() for marks in tests]
-    pytest_collection_modifyitems(items)
-    assert [str(each.path) for each in items] == ["d.py"] * 3 + ["c.py"] + ["a.py"] * 9 + ["b.py"]
-
-
-@pytest.mark.usefixtures("folder")
-def test_files_of_few_long_tests_come_before_all() -> None:
-    engine, slow = pytest.mark.engine.mark, pytest.mark.slow("it takes long").mark
-    items = [item("d.py", engine), item("d.py", engine), item("test_openapi.py", slow), item("test_demo.py")]
-    pytest_collection_modifyitems(items)
-    assert [str(each.path) for each in items] == ["test_openapi.py", "d.py", "d.py", "test_demo.py"]
-    assert all(list(ROOT.glob(f"tests/*/{name}")) for name in FEW_AND_LONG)
 
 
 @pytest.mark.usefixtures("folder")

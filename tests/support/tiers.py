@@ -22,12 +22,13 @@ import gc
 import re
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from os import fsdecode
 from pathlib import Path, PurePath
 
 import pytest
+
+from tests.support.schedule import sort_files
 
 FIXTURES = frozenset(
     (
@@ -57,14 +58,6 @@ _MARKS_OF_MODULE = re.compile(r"^pytestmark = (.+?)\n(?:\n|\Z)", re.DOTALL | re.
 _OTHER_TIERS = re.compile(r"\bmark\.(?:engine|slow)\b")
 # A mark, or a fixture as an argument or in quotes.
 _MAY_BE_OTHERS = re.compile(rf"{_OTHER_TIERS.pattern}|\b(?:{'|'.join(sorted(FIXTURES))})\b\"?\s*[,:)]")
-
-# Files whose one or two tests take most of a minute, or more.
-FEW_AND_LONG = frozenset(
-    (
-        *("test_demo.py", "test_not_reading.py", "test_openapi.py", "test_other_jobs.py"),
-        *("test_sites_check.py", "test_workers_engines.py"),
-    )
-)
 
 # The audit events by which a process starts another; the second argument is the command line.
 _STARTS = frozenset(("subprocess.Popen", "os.posix_spawn"))
@@ -97,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=0))
     _check_reasons(items)
     _check_modules(items)
-    _sort_files(items)
+    sort_files(items)
 
 
 def _check_reasons(items: Iterable[pytest.Item]) -> None:
@@ -114,17 +107,6 @@ def _check_modules(items: Iterable[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{test} gets its mark from elsewhere (expected pytest.mark.engine or slow in its module)"
             )
-
-
-def _sort_files(items: list[pytest.Item]) -> None:
-    """Sort by file: those of few long tests, then most tests with engines or marked slow, then most tests.
-
-    A worker takes whole files (``--dist loadfile``), so that a long one at the end would run alone.
-    """
-    long = Counter(item.path for item in items if any(map(item.get_closest_marker, _MARKS)))
-    every = Counter(item.path for item in items)
-    later = {path: path.name not in FEW_AND_LONG or not long[path] for path in every}
-    items.sort(key=lambda item: (later[item.path], -long[item.path], -every[item.path], item.path))
 
 
 def pytest_configure() -> None:
