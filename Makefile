@@ -100,7 +100,11 @@ check: system $(VENV)/dev
 
 # Rebuilds all pages: Sphinx reports the faults of a page only when it reads the page.
 docs: system $(VENV)/dev
-	@$(BIN)/python -m sphinx -E -a -q -W --keep-going -d build/doctrees docs build/docs
+	@rm -rf build/docs.new
+	@$(BIN)/python -m sphinx -E -a -q -W --keep-going -d build/doctrees docs build/docs.new
+	@# Tests that run meanwhile read a whole site.
+	@rm -rf build/docs
+	@mv build/docs.new build/docs
 	@echo "build/docs/index.html" >&2
 
 # Brokers other than Mosquitto, for tests that are skipped without them: HiveMQ CE (100 MB of packages) and mochi-mqtt.

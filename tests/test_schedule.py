@@ -76,6 +76,7 @@ class Worker:
 
     given: list[int] = field(default_factory=list)
     shutting_down: bool = False
+    gateway: Any = field(default_factory=lambda: SimpleNamespace(id="gw"))
 
     def send_runtest_some(self, indices: Sequence[int]) -> None:
         self.given += indices
