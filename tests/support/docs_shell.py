@@ -24,7 +24,8 @@ from tests.support.docs_blocks import Block, Step, blocks, steps
 MARK = "docs-" + str(os.getpid())  # of all processes that the commands start
 _END = "--- end of the command: "
 _LIMIT = 300.0  # s for one command, on a machine that does much else
-_POLL = 0.05
+_POLL = 0.05  # s between two looks at a file
+_PAUSE = 0.5  # s before a command is typed again, which takes processor time
 
 # The parts of an output that differ between runs: ports, ids, times, users and paths.
 _VARYING = tuple(
@@ -147,7 +148,7 @@ class Reader:
         code, printed = self._run(step.command)
         end = time.monotonic() + _LIMIT
         while time.monotonic() < end and self._comes_later(step, block, printed):
-            time.sleep(_POLL)
+            time.sleep(_PAUSE)
             code, printed = self._run(step.command)
         return code, printed
 
