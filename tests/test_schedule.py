@@ -113,3 +113,9 @@ def test_a_worker_gets_its_next_file_before_the_last_test_of_one() -> None:
 def test_other_ways_to_distribute_are_left_to_the_plugin() -> None:
     config: Any = SimpleNamespace(getvalue=lambda name: "load")
     assert pytest_xdist_make_scheduler(config, None) is None  # type: ignore[arg-type]
+
+
+def test_forked_workers_take_single_tests(request: pytest.FixtureRequest) -> None:
+    """They take a module whole for a fixture that stays for longer than a test, such as one of all tests."""
+    found = request.node._fixtureinfo.name2fixturedefs
+    assert {name for name, (*_, last) in found.items() if last.scope not in ("function", "session")} == set()
