@@ -184,7 +184,7 @@ def line_fixture(
 
 
 @pytest.mark.timeout(900)
-@trial("test_contents_that_are_no_text of tests/binders/flink/test_engine.py")
+@trial("test_contents_that_are_no_text of tests/binders/flink/test_contents.py")
 @pytest.mark.parametrize(
     "line",
     [
