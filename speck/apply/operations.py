@@ -1,4 +1,4 @@
-"""The operations: one at a time on a composition, their intent and their end in the store."""
+"""The operations: one at a time on a composition, each in a thread, from its acceptance to its end."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from speck.apply.executor import Executor, schedule_of
-from speck.apply.operation import Operation, end_state, outcome_at_end, summary_data
+from speck.apply.operation import Operation, end_state, summary_data
+from speck.apply.operation_records import OperationRecords
 from speck.apply.planned import PlannedChange
 from speck.binder.pool import BinderPool
 from speck.core.change import KEY_DIGITS, Request
-from speck.core.lifecycle import (
-    AUTOMATIC,
-    ActionState,
-    EventKind,
-    OperationKind,
-    OperationState,
-    RevisionState,
-)
-from speck.core.plan import Keep, Plan, kind_of
+from speck.core.lifecycle import AUTOMATIC, ActionState, OperationKind, OperationState
+from speck.core.plan import Keep, Plan
 from speck.core.quotas import refuse_operation
 from speck.core.settings import Settings
 from speck.errors import Busy, Conflict, NotFound, ShuttingDown, SpeckError, StoreError
 from speck.logs import about
 from speck.observe.observer import Observer
-from speck.store import DeletedComposition, Event, Intent, RevisionOutcome, Store, Transaction
+from speck.store import RevisionOutcome, Store, Transaction
 from speck.store.deployments import Deployments
 from speck.store.retention import Retention
 
@@ -75,6 +69,9 @@ class Operations:
     _users: Counter[str] = field(default_factory=Counter, init=False)
     _last_time: int | None = field(default=None, init=False)  # ms, of the last id; None: that of the store
     _closing: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.records = OperationRecords(self.deployments, self.clock)
 
     @property
     def store(self) -> Store:
@@ -206,7 +203,7 @@ class Operations:
                 with self.store.transaction() as transaction:
                     if record is not None:
                         record(transaction, operation, planned)
-                    self._put_intent(transaction, operation, planned.plan)
+                    self.records.put_intent(transaction, operation, planned.plan)
             self._begin(operation, planned)
         return operation
 
@@ -252,26 +249,6 @@ class Operations:
             last = self.store.last_operation_time() if self._last_time is None else self._last_time
             self._last_time = max(int(now * 1000), last + 1)
             return f"{self._last_time:011x}{suffix[:KEY_DIGITS]}"
-
-    def _put_intent(self, transaction: Transaction, operation: Operation, plan: Plan) -> None:
-        """Write the intent of an operation, with its author and reason, before any of it is done."""
-        transaction.put_operation(operation.id, operation.to_dict())
-        name = operation.composition
-        message = f"{operation.kind} of {name!r} accepted, revision {operation.revision}"
-        intents = tuple(Intent(each.job.job_name, kind_of(each), each.reason) for each in plan.changes)
-        transaction.add_event(
-            Event(
-                self.clock(),
-                EventKind.ACCEPTED,
-                message,
-                name,
-                operation=operation.id,
-                author=operation.request.author,
-                cause=operation.request.message,
-                intents=intents,
-                automatic=operation.kind in AUTOMATIC,
-            )
-        )
 
     def _begin(self, operation: Operation, planned: PlannedChange) -> None:
         """Apply a planned change in a thread of its own."""
@@ -361,7 +338,7 @@ class Operations:
         """Store the end of an operation; answers the error that it has then."""
         data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
         try:
-            self._store_end(data, [each for each in data["actions"] if each["state"] == ActionState.SKIPPED])
+            self.records.end(data)
             at_work = {each.id for each in self._at_work.values()}
             self.retention.trim(operation.composition, at_work - {operation.id})
         except StoreError as fault:
@@ -369,59 +346,11 @@ class Operations:
             error = error or f"its end could not be stored: {fault}"
         return error
 
-    def _store_end(self, data: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> None:
-        """Write the end of an operation, and the end of its composition if it was deleted."""
-        kind, name, state = data["kind"], data["composition"], data["state"]
-        message = f"{kind} of {name!r} {state}" + (f": {data['error']}" if data["error"] else "")
-        end = Event(self.clock(), state, message, name, operation=data["id"], automatic=kind in AUTOMATIC)
-        with self.store.transaction() as transaction:
-            transaction.put_operation(data["id"], data)
-            for each in skipped:
-                message = f"job {each['job']!r} skipped: {each['error']}"
-                transaction.add_event(replace(end, kind="skipped", message=message, job=each["job"]))
-            transaction.add_event(end)
-            if self._is_deleted(name):
-                transaction.put_deleted(self._deletion(data))
-            else:
-                self._put_outcome(transaction, data)
-
-    def _put_outcome(self, transaction: Transaction, data: Mapping[str, Any]) -> None:
-        """Write the outcome of the composition's last revision, where the operation was on that one."""
-        name, number = data["composition"], data["revision"]
-        head = self.store.head(name)
-        if head is None or head.deleting or head.revision != number:
-            return
-        before = self.store.outcome(name, number)
-        if before is not None and before.state is RevisionState.APPLIED:
-            return
-        carried_out = self.deployments.snapshot(head).is_carried_out()
-        outcome = outcome_at_end(before, data, carried_out=carried_out)
-        if outcome is not None and number:
-            transaction.put_outcome(name, number, outcome)
-
     def put_replaced(self, transaction: Transaction, outcome: RevisionOutcome, by: str) -> None:
         """Write that the operation of this outcome has been replaced by another one."""
-        data = self.store.operation(outcome.operation)
-        if data is not None:
-            transaction.put_operation(outcome.operation, data | {"replaced_by": by})
+        self.records.put_replaced(transaction, outcome, by)
         if (live := self._operations.get(outcome.operation)) is not None:
             live.replace(by)
-
-    def _deletion(self, data: Mapping[str, Any]) -> DeletedComposition:
-        """The record of a deletion that this operation ends: the deletion itself, or a healing after it."""
-        name = data["composition"]
-        asked = data
-        if data["kind"] in AUTOMATIC:
-            deletions = self.store.last_operations(
-                1, accept=lambda each: (each["composition"], each["kind"]) == (name, OperationKind.DELETE)
-            )
-            asked = next(iter(deletions), data)
-        why = asked["author"], asked["message"], asked["id"]
-        return DeletedComposition(name, data["revision"], self.clock(), *why)
-
-    def _is_deleted(self, composition: str) -> bool:
-        head = self.store.head(composition)
-        return head is not None and head.deleting and not self.store.jobs(composition)
 
     def _trim_operations(self) -> None:
         ended = [each for each in self._operations.values() if each.state != OperationState.RUNNING]
@@ -443,18 +372,6 @@ class Operations:
         until = None if seconds is None else time.monotonic() + seconds
         for thread in at_work:
             thread.join(None if until is None else max(0.0, until - time.monotonic()))
-
-    # --- after a crash
-
-    def end_interrupted(self, data: Mapping[str, Any], error: str = "", skipped: str = "") -> None:
-        """Store that an interrupted operation (as plain data), which is not resumed, has failed.
-
-        ``error`` is its own; ``skipped`` is the reason of its actions, if they are known not to be done.
-        """
-        why = {"state": ActionState.SKIPPED, "error": skipped, "ended": self.clock()} if skipped else {}
-        actions = [each | why if each["state"] == ActionState.PENDING else each for each in data["actions"]]
-        end = {"state": OperationState.FAILED, "error": error, "ended": self.clock(), "actions": actions}
-        self._store_end({**data, **end}, [each for each in actions if each["state"] == ActionState.SKIPPED])
 
     def end_at_once(self, operation: Operation) -> None:
         """Add an operation for which there is nothing left to do."""

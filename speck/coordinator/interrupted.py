@@ -55,7 +55,7 @@ class InterruptedOperations:
             except InvalidInput as error:
                 why = f"the operation was interrupted, and cannot be resumed: {one_line(error)}"
                 _log.error("operation %s on %r: %s", operation.id, operation.composition, why)
-                self.operations.end_interrupted(data, skipped=why)
+                self.operations.records.end_interrupted(data, skipped=why)
                 continue
             due = [each.job.job_name for each in planned.due.actions if not isinstance(each, Keep)]
             self.backoff.record_attempt(due, self.steady())
@@ -72,7 +72,7 @@ class InterruptedOperations:
         running = [data for data in known if data["state"] == OperationState.RUNNING]
         found = [data for data in running if data["id"] == last[data["composition"]]]
         for data in (each for each in running if each not in found):
-            self.operations.end_interrupted(data, "its end could not be stored")
+            self.operations.records.end_interrupted(data, "its end could not be stored")
         return found
 
     def _planned(self, operation: Operation, head: Head, jobs: set[str]) -> PlannedChange:
