@@ -38,8 +38,9 @@ rules.  An attempt is in the store before its engine is asked, and leaves the st
 answered that it runs no more; a session is in the store before its broker is asked, likewise.  After a crash
 nothing is continued in the middle: a new plan is made from the store and the engines, and a new schedule.
 
-The steps on one job are in :mod:`speck.apply.steps`, drains in :mod:`speck.apply.draining`, and the
-transitions of a job in the store in :mod:`speck.apply.job_state`.
+Steps run side by side by :mod:`speck.apply.step_runner`.  Those on one job are in :mod:`speck.apply.steps`,
+drains in :mod:`speck.apply.draining`, and the transitions of a job in the store in
+:mod:`speck.apply.job_state`.
 """
 
 from __future__ import annotations
@@ -48,11 +49,8 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor as Lane
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from queue import SimpleQueue
-from typing import Protocol
 
 from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
@@ -66,6 +64,7 @@ from speck.apply.planned import PlannedChange
 from speck.apply.sessions import Sessions
 from speck.apply.settling import Settling, Unhealthy
 from speck.apply.state_transfer import StateTransfer
+from speck.apply.step_runner import run_steps
 from speck.apply.steps import Steps, fallbacks_of
 from speck.apply.writers import Writers
 from speck.binder.pool import BinderPool
@@ -77,7 +76,7 @@ from speck.core.schedule import Step, StepKey, StepKind, schedule
 from speck.core.settings import Settings
 from speck.core.waves import Wave
 from speck.errors import SpeckError, StoreError
-from speck.logs import about, carried
+from speck.logs import about
 from speck.store import Store
 from speck.store.history import History
 
@@ -257,98 +256,3 @@ class Executor:
 
 def _subjects(steps: Iterable[Step], kind: StepKind) -> frozenset[str]:
     return frozenset(step.subject for step in steps if step.kind is kind)
-
-
-# --- steps in lanes
-
-
-class Runner(Protocol):
-    """Carries out single steps."""
-
-    def lane(self, step: Step) -> Lane | None:
-        """The executor that runs a step; steps of one lane share its bound.  ``None``: there is no work."""
-
-    def carry_out(self, step: Step) -> None:
-        """Do the work of a step."""
-
-    def skip(self, step: Step, need: StepKey, error: Exception) -> None:
-        """Called for a step that is not carried out: ``need`` failed with this error."""
-
-
-class _Skipped(Exception):
-    """Stands for a step that was not carried out; ``cause`` is the error of the step that failed."""
-
-    def __init__(self, cause: Exception) -> None:
-        self.cause = cause
-        super().__init__(str(cause))
-
-
-_Ended = SimpleQueue[tuple[StepKey, Future[None]]]
-
-
-def run_steps(steps: Iterable[Step], runner: Runner) -> None:
-    """Carry out all steps, each as soon as its needs are done; returns when each has ended.
-
-    An error of one is handed to those that need it only.  Needs that name none of the steps count as done.
-    The needs must not form a cycle.
-    """
-    waiting = {step.key: step for step in steps}
-    missing = {key: {need for need in step.needs if need in waiting} for key, step in waiting.items()}
-    dependents: dict[StepKey, list[StepKey]] = {}
-    for key, needs in missing.items():
-        for need in needs:
-            dependents.setdefault(need, []).append(key)
-    ended: _Ended = SimpleQueue()
-    running = 0
-    ready = [key for key, needs in missing.items() if not needs]
-    while ready or running:
-        for key in ready:
-            _begin(waiting.pop(key), runner, ended)
-        running += len(ready)
-        key, future = ended.get()
-        running -= 1
-        error = future.exception()
-        if error is not None and not isinstance(error, Exception):
-            raise error
-        ready = _record_end(key, error, runner, waiting, missing, dependents)
-
-
-def _begin(step: Step, runner: Runner, ended: _Ended) -> None:
-    lane = runner.lane(step)
-    future: Future[None] = Future()
-    if lane is None:
-        future.set_result(None)
-    else:
-        future = lane.submit(carried(partial(runner.carry_out, step)))
-    future.add_done_callback(partial(_note_end, ended, step.key))
-
-
-def _note_end(ended: _Ended, key: StepKey, future: Future[None]) -> None:
-    ended.put((key, future))
-
-
-def _record_end(
-    key: StepKey,
-    error: Exception | None,
-    runner: Runner,
-    waiting: dict[StepKey, Step],
-    missing: dict[StepKey, set[StepKey]],
-    dependents: dict[StepKey, list[StepKey]],
-) -> list[StepKey]:
-    """Record the end of a step; answers the keys of those that became ready."""
-    ready: list[StepKey] = []
-    ended: list[tuple[StepKey, Exception | None]] = [(key, error)]
-    while ended:
-        done, failure = ended.pop()
-        for dependent in dependents.get(done, ()):
-            if dependent not in waiting:
-                continue
-            if failure is not None:
-                cause = failure.cause if isinstance(failure, _Skipped) else failure
-                runner.skip(waiting.pop(dependent), done, cause)
-                ended.append((dependent, _Skipped(cause)))
-                continue
-            missing[dependent].discard(done)
-            if not missing[dependent]:
-                ready.append(dependent)
-    return ready

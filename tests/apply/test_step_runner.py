@@ -8,7 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
-from speck.apply.executor import run_steps
+from speck.apply.step_runner import run_steps
 from speck.core.schedule import Step, StepKey, StepKind
 
 
