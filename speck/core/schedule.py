@@ -24,13 +24,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 from types import MappingProxyType
 from typing import Any
 
-from speck.core.graph import Endpoint, Graph, outputs_of, sinks_of, source_of
-from speck.core.job import Job, is_query_part, query_name
-from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update, former_of
+from speck.core.graph import Endpoint, Graph, outputs_of, source_of
+from speck.core.job import Job
+from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
+from speck.core.rewiring import Rewiring, has_cycle, replacements, rewirings
 from speck.core.split_changes import ClassChange, class_changes, growing_splits
 from speck.core.topic import matches
 
@@ -79,7 +80,6 @@ def schedule(
     delete_all: bool = False,
     left_behind: Collection[str] = frozenset(),
     reached: Collection[str] = frozenset(),
-    on_trial: Collection[str] = frozenset(),
     fallbacks: Mapping[str, Job] = MappingProxyType({}),
     prunable: Collection[str] = frozenset(),
     waves: Sequence[Collection[str]] = (),
@@ -89,54 +89,31 @@ def schedule(
 
     ``delete_all``: the whole composition goes, so nothing is drained.  ``left_behind`` are addresses that are
     not asked.  ``reached`` are the jobs that had a session or an attempt once: others can be stopped without
-    their broker.  ``on_trial`` are the jobs whose former form can be started again until the present one has
-    come up, ``fallbacks`` those forms, ``prunable`` the jobs with sessions or states of earlier changes.
+    their broker.  ``fallbacks`` are the former forms of jobs on trial, which can be started again until the
+    present ones have come up, ``prunable`` the jobs with sessions or states of earlier changes.
     ``waves`` are all jobs, in the order of a roll-out: between two waves, the jobs of the former one settle.
     No running job of a later wave is touched before; sessions are made beforehand.  ``left`` are the sources
     of sessions that jobs leave, by name, besides those that their former forms read.
 
     Linear in the jobs of the plan, and in the pairs of a changed writer and a changed reader of its output.
     """
-    actions, tried = _changing(plan), {*on_trial, *fallbacks}
+    actions = _changing(plan)
+    wave_of = {job: number for number, jobs in enumerate(waves) for job in jobs}
     leaving = rewirings(actions, delete_all=delete_all, left=left)
-    kept = {each.job.job_name: each.job for each in plan.actions if isinstance(each, Keep)}
-    changes = list(class_changes(actions, kept))
-    drained = _drained(leaving, changes, waves)
-    replaced = replacements(actions)
-    grown = {each.partitioner: each.combiners for each in growing_splits(actions)}
-    tried_writers = _reverting(plan, leaving, changes, fallbacks, left, waves)
-    reverting = _in_order(tried_writers, drained, replaced, grown)
-    awaited = sorted(set().union(*reverting.values()) - actions.keys())  # kept
-    heirs: dict[str, list[str]] = defaultdict(list)
-    for heir, jobs in replaced.items():
-        for name in jobs:
-            heirs[name].append(heir)
-    last = {name: _last_step(action, tried) for name, action in actions.items()}
+    order = _order(plan, leaving, wave_of, fallbacks, left)
+    awaited = order.reverting_writers() - actions.keys()  # kept
+    last = {name: _last_step(action, fallbacks) for name, action in actions.items()}
     brokers = {name: _brokers(action, left_behind, reached) for name, action in actions.items()}
     changed_jobs = Graph.of(each.job for each in actions.values() if not isinstance(each, Stop)).with_parked
+    on_jobs = [
+        step for name in order.names(actions) for step in _steps_of(actions[name], order, changed_jobs, last)
+    ]
     return (
         *(Step(StepKind.BROKER, address) for address in sorted(set().union(*brokers.values()))),
         *(Step(StepKind.PREPARE, name, _on(StepKind.BROKER, brokers[name])) for name in actions),
-        *(Step(StepKind.AWAIT_RUNNING, name) for name in awaited),
-        *_in_waves(
-            [
-                step
-                for name in _along_the_graph(actions, drained, replaced, grown, reverting)
-                for step in _steps_of(
-                    actions[name],
-                    drained.get(name),
-                    replaced.get(name, ()),
-                    _not_later(grown.get(name, ()), name, waves),
-                    heirs[name],
-                    reverting.get(name, ()),
-                    changed_jobs,
-                    last,
-                )
-            ],
-            waves,
-            last,
-        ),
-        *_unfinished(plan, last, tried.difference(awaited), set(prunable).difference(awaited)),
+        *(Step(StepKind.AWAIT_RUNNING, name) for name in sorted(awaited)),
+        *_in_waves(on_jobs, waves, wave_of, last),
+        *_unfinished(plan, last, fallbacks.keys() - awaited, set(prunable) - awaited),
     )
 
 
@@ -163,8 +140,70 @@ def _brokers(action: Action, left_behind: Collection[str], reached: Collection[s
     return {job.source_broker}.difference(left_behind) if job.job_name in reached else set()
 
 
+# --- the jobs that others wait for
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The jobs that others of a plan wait for, by the name of the one that waits.
+
+    ``drained`` has the writers that are changed before a job drains its source, for each job that does;
+    ``reverting`` further ones, which may yet be put back to where the job leaves.  ``replaced`` has the jobs
+    whose place one takes, ``heirs`` the same by the name of the replaced one.  ``added`` has the combiners
+    that are added to the split of a partitioner.  ``wave_of`` is the number of each job's wave, if there are
+    waves.
+    """
+
+    drained: Mapping[str, frozenset[str]]
+    reverting: Mapping[str, frozenset[str]]
+    replaced: Mapping[str, frozenset[str]]
+    heirs: Mapping[str, Sequence[str]]
+    added: Mapping[str, frozenset[str]]
+    wave_of: Mapping[str, int]
+
+    def reverting_writers(self) -> set[str]:
+        """The writers that may yet be put back, and that a job waits for."""
+        return set().union(*self.reverting.values())
+
+    def names(self, actions: Mapping[str, Action]) -> Iterable[str]:
+        """The names of the jobs that change, each after those that it waits for."""
+        others = self.replaced, self.added, self.reverting
+        if not any(self.drained.values()) and not any(others):
+            return actions
+        sorter: TopologicalSorter[str] = TopologicalSorter()
+        for name in actions:
+            needs = (before.get(name, ()) for before in (self.drained, *others))
+            sorter.add(name, *(each for found in needs for each in sorted(found)))
+        return [each for each in sorter.static_order() if each in actions]
+
+
+def _order(
+    plan: Plan,
+    leaving: Mapping[str, Rewiring],
+    wave_of: Mapping[str, int],
+    fallbacks: Mapping[str, Job],
+    left: Mapping[str, Collection[Endpoint]],
+) -> _Order:
+    actions = _changing(plan)
+    kept = {each.job.job_name: each.job for each in plan.actions if isinstance(each, Keep)}
+    changes = list(class_changes(actions, kept))
+    drained = _drained(leaving, changes, wave_of)
+    replaced = replacements(actions)
+    heirs: dict[str, list[str]] = defaultdict(list)
+    for heir, jobs in replaced.items():
+        for name in jobs:
+            heirs[name].append(heir)
+    added = {each.partitioner: each.combiners for each in growing_splits(actions)}
+    found = _reverting(_outputs_again(plan, fallbacks), leaving, changes, left)
+    waited = {name: frozenset(_not_later(writers, name, wave_of)) for name, writers in found.items()}
+    reverting = {name: writers for name, writers in waited.items() if writers}
+    if reverting and _wait_for_each_other(reverting, drained, replaced, added):  # in forms of two revisions
+        reverting = {}
+    return _Order(drained, reverting, replaced, heirs, added, wave_of)
+
+
 def _drained(
-    leaving: Mapping[str, Rewiring], changes: Iterable[ClassChange], waves: Sequence[Collection[str]]
+    leaving: Mapping[str, Rewiring], changes: Iterable[ClassChange], wave_of: Mapping[str, int]
 ) -> dict[str, frozenset[str]]:
     """The jobs that drain their source, by name, and the writers that are changed before.
 
@@ -172,38 +211,39 @@ def _drained(
     """
     found = {name: each.writers for name, each in leaving.items()}
     for each in changes:
-        if _not_later([each.partitioner], each.combiner, waves):
+        if _not_later([each.partitioner], each.combiner, wave_of):
             writers = frozenset({each.partitioner} if each.follows else ())
             found[each.combiner] = found.get(each.combiner, frozenset()) | writers
     return found
 
 
-def _reverting(
-    plan: Plan,
-    leaving: Mapping[str, Rewiring],
-    changes: Iterable[ClassChange],
-    fallbacks: Mapping[str, Job],
-    left: Mapping[str, Collection[Endpoint]],
-    waves: Sequence[Collection[str]],
-) -> dict[str, frozenset[str]]:
-    """The writers on trial, by the job that waits for them, since they may be put back to what they wrote.
+def _outputs_again(plan: Plan, fallbacks: Mapping[str, Job]) -> dict[str, set[Endpoint]]:
+    """The outputs that jobs on trial write no more, and write again if they are put back, by job name.
 
     A crash has broken off the wait for their copies.  Their present form may be the desired one.
     """
     tried = {each.job.job_name: each.job for each in plan.actions if not isinstance(each, Stop)}
-    again = {
+    return {
         name: set(outputs_of(fallbacks[name])).difference(outputs_of(job))
         for name, job in tried.items()
         if name in fallbacks
     }
+
+
+def _reverting(
+    again: Mapping[str, Collection[Endpoint]],
+    leaving: Mapping[str, Rewiring],
+    changes: Iterable[ClassChange],
+    left: Mapping[str, Collection[Endpoint]],
+) -> Mapping[str, Collection[str]]:
+    """The writers on trial, by the job that waits for them, since they may be put back to what they wrote."""
     found: dict[str, list[str]] = defaultdict(list)
     for name, rewiring in leaving.items():
         sources = (source_of(rewiring.former), *left.get(name, ()))
         found[name] += [each for each, outputs in again.items() if each != name and _feed(outputs, sources)]
     for change in changes:
         found[change.combiner] += again.keys() & {change.partitioner}
-    waited = {name: frozenset(_not_later(writers, name, waves)) for name, writers in found.items()}
-    return {name: writers for name, writers in waited.items() if writers}
+    return found
 
 
 def _feed(outputs: Iterable[Endpoint], sources: Iterable[Endpoint]) -> bool:
@@ -212,52 +252,33 @@ def _feed(outputs: Iterable[Endpoint], sources: Iterable[Endpoint]) -> bool:
     return any(each.broker == source.broker and matches(source.topic, each.topic) for each, source in pairs)
 
 
-def _in_order(
-    more: Mapping[str, frozenset[str]], *others: Mapping[str, Collection[str]]
-) -> Mapping[str, frozenset[str]]:
-    """Further jobs that jobs wait for; none if two would wait for each other, in forms of two revisions."""
-    every = (more, *others)
-    needs = {name: [one for each in every for one in each.get(name, ())] for each in every for name in each}
-    return {} if more and _has_cycle(needs) else more
+def _wait_for_each_other(*waits: Mapping[str, Collection[str]]) -> bool:
+    return has_cycle(
+        {name: [one for each in waits for one in each.get(name, ())] for each in waits for name in each}
+    )
 
 
-def _along_the_graph(
-    actions: Mapping[str, Action],
-    drained: Mapping[str, Collection[str]],
-    *others: Mapping[str, Collection[str]],
-) -> Iterable[str]:
-    """The names of the jobs, each after those that it waits for: writers that it drains after, and others."""
-    if not any(drained.values()) and not any(others):
-        return actions
-    sorter: TopologicalSorter[str] = TopologicalSorter()
-    for name in actions:
-        sorter.add(name, *(each for before in (drained, *others) for each in sorted(before.get(name, ()))))
-    return [each for each in sorter.static_order() if each in actions]
+def _not_later(names: Iterable[str], name: str, wave_of: Mapping[str, int]) -> list[str]:
+    """Those of these jobs that are in no later wave than the one of this name."""
+    return [each for each in names if wave_of.get(each, 0) <= wave_of.get(name, 0)]
+
+
+# --- the steps of actions
 
 
 def _steps_of(
-    action: Action,
-    writers: Collection[str] | None,
-    replaced: Collection[str],
-    added: Collection[str],
-    heirs: Collection[str],
-    reverting: Collection[str],
-    changed_jobs: Graph,
-    last: Mapping[str, StepKey],
+    action: Action, order: _Order, changed_jobs: Graph, last: Mapping[str, StepKey]
 ) -> Iterator[Step]:
-    """The steps of one action after its preparation; it replaces some jobs, or ``heirs`` replace it.
-
-    ``writers`` are changed before the job drains its source; ``None``: it does not.  ``added`` are combiners
-    that are added to the split, ``reverting`` writers that may yet be put back to where the job leaves.
-    """
+    """The steps of one action after its preparation; ``last`` are those with which the actions are done."""
     name = action.job.job_name
-    needs = {(StepKind.PREPARE, name), *((StepKind.ACT, each) for each in replaced)}
-    needs |= {last[each] for each in added}
-    if writers is not None:
+    needs = {(StepKind.PREPARE, name), *_on(StepKind.ACT, order.replaced.get(name, ()))}
+    needs |= {last[each] for each in _not_later(order.added.get(name, ()), name, order.wave_of)}
+    if name in order.drained:
         # A writer that does not come up is rolled back, and writes what and where it wrote before.
-        switched = [last.get(each, (StepKind.AWAIT_RUNNING, each)) for each in (*writers, *reverting)]
+        writers = (*order.drained[name], *order.reverting.get(name, ()))
+        switched = [last.get(each, (StepKind.AWAIT_RUNNING, each)) for each in writers]
         # What comes after the drain must be in the sessions of those that replace the job.
-        prepared = _on(StepKind.PREPARE, [name, *heirs])
+        prepared = _on(StepKind.PREPARE, [name, *order.heirs.get(name, ())])
         yield Step(StepKind.DRAIN, name, prepared.union(switched))
         needs.add((StepKind.DRAIN, name))
     if not isinstance(action, Stop):
@@ -268,19 +289,23 @@ def _steps_of(
 
 
 def _in_waves(
-    steps: Sequence[Step], waves: Sequence[Collection[str]], last: Mapping[str, StepKey]
+    steps: Sequence[Step],
+    waves: Sequence[Collection[str]],
+    wave_of: Mapping[str, int],
+    last: Mapping[str, StepKey],
 ) -> Iterator[Step]:
     """The steps on jobs, wave by wave, with the steps in which a wave settles."""
     if len(waves) < 2:
         yield from steps
         return
-    number = {job: count for count, jobs in enumerate(waves) for job in jobs}
+    in_wave: dict[int, list[Step]] = defaultdict(list)
+    for step in steps:
+        in_wave[wave_of[step.subject]].append(step)
     settled: frozenset[StepKey] = frozenset()
     for count, jobs in enumerate(waves):
-        for step in steps:
-            if number[step.subject] == count:
-                gated = step.kind in (StepKind.DRAIN, StepKind.ACT)
-                yield replace(step, needs=step.needs | settled) if gated else step
+        for step in in_wave[count]:
+            gated = step.kind in (StepKind.DRAIN, StepKind.ACT)
+            yield replace(step, needs=step.needs | settled) if gated else step
         if count < len(waves) - 1:
             done = frozenset(last[job] for job in jobs if job in last)
             settle = Step(StepKind.SETTLE, str(count + 1), done | settled)
@@ -344,101 +369,3 @@ def blocked(steps: Iterable[Step], waits: Mapping[str, str], prepared: Set[str])
                 found[name] = f"waits for {way}, which {waits[root]}"
                 reached.append(name)
     return found
-
-
-# --- jobs that drain their source
-
-
-@dataclass(frozen=True, slots=True)
-class Rewiring:
-    """A job that leaves its source; ``former`` is its present form, ``writers`` leave that topic as well."""
-
-    former: Job
-    writers: frozenset[str]
-
-
-def rewirings(
-    actions: Mapping[str, Action],
-    *,
-    delete_all: bool = False,
-    left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
-) -> dict[str, Rewiring]:
-    """The jobs of a plan, by name, whose session must be drained before they leave it.
-
-    These are the jobs that stop, or whose source changes.  There are none if the whole composition is deleted
-    (``delete_all``), since no job remains that could use the results.  ``left`` is as in :func:`schedule`.
-    """
-    if delete_all:
-        return {}
-    former = {name: found for name, action in actions.items() if (found := former_of(action)) is not None}
-    writers = _writers(former, actions, left)
-    return {
-        name: Rewiring(job, writers[name])
-        for name, job in former.items()
-        if isinstance(actions[name], Stop) or source_of(job) != source_of(actions[name].job)
-    }
-
-
-def _writers(
-    former: Mapping[str, Job], actions: Mapping[str, Action], left: Mapping[str, Collection[Endpoint]]
-) -> dict[str, frozenset[str]]:
-    """For each job in its present form, the writers that leave its source, or another one that it leaves."""
-    gone = {name: _gone(job, actions[name]) for name, job in former.items()}
-    graph = Graph.of(former.values(), lambda job: gone[job.job_name])
-    if graph.cycle():  # parked messages may be repaired, and written back to where they came from
-        graph = Graph.of(former.values(), lambda job: gone[job.job_name].intersection(sinks_of(job)))
-    if graph.cycle():  # the running jobs may be of several incomplete revisions: there is no order
-        return dict.fromkeys(former, frozenset())
-    found = {name: frozenset(graph.writers_of(job)) for name, job in former.items()}
-    if not left:
-        return found
-    more = {name: each.union(_at(graph, left.get(name, ()))) - {name} for name, each in found.items()}
-    return found if _has_cycle(more) else more
-
-
-def _at(graph: Graph, sources: Iterable[Endpoint]) -> Iterator[str]:
-    """The jobs that write to some sources, which need not be read in the graph."""
-    for source in sources:
-        for written, names in graph.writers.items():
-            if written.broker == source.broker and matches(source.topic, written.topic):
-                yield from names
-
-
-def _has_cycle(needs: Mapping[str, Iterable[str]]) -> bool:
-    try:
-        TopologicalSorter(needs).prepare()
-    except CycleError:
-        return True
-    return False
-
-
-def _gone(former: Job, action: Action) -> frozenset[Endpoint]:
-    """The endpoints that a job writes to no more after an action."""
-    kept = () if isinstance(action, Stop) else outputs_of(action.job)
-    return frozenset(outputs_of(former)).difference(kept)
-
-
-# --- queries that get or lose their cut
-
-
-def replacements(actions: Mapping[str, Action]) -> dict[str, frozenset[str]]:
-    """The jobs that start, by name, and those that they replace: the ones of a query in its other form.
-
-    Jobs that have run before are none of them: a job that stops may wait for what they have written.
-    """
-    stopped: dict[tuple[str, bool], set[str]] = defaultdict(set)
-    for name, action in actions.items():
-        if isinstance(action, Stop) and (query := query_name(action.job)):
-            stopped[query, is_query_part(action.job)].add(name)
-    return {
-        name: frozenset(others)
-        for name, action in actions.items()
-        if isinstance(action, Start) and not action.changes
-        if (others := stopped.get((query_name(action.job), not is_query_part(action.job))))
-    }
-
-
-def _not_later(names: Collection[str], name: str, waves: Sequence[Collection[str]]) -> list[str]:
-    """Those of these jobs that are in no later wave than the one of this name."""
-    number = {job: count for count, jobs in enumerate(waves) for job in jobs}
-    return [each for each in names if number.get(each, 0) <= number.get(name, 0)]

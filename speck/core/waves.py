@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from speck.core.plan import Keep, Plan
-from speck.core.schedule import Rewiring
+from speck.core.rewiring import Rewiring
 from speck.errors import Fault, InvalidInput
 
 _COUNT = re.compile(r"(\d{1,6})(%?)")

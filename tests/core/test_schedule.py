@@ -12,8 +12,9 @@ from hypothesis import strategies as some
 from speck.core.graph import Endpoint
 from speck.core.job import Job
 from speck.core.plan import Deployed, Plan, make_plan
+from speck.core.rewiring import rewirings
 from speck.core.runtime import JobState, JobStatus
-from speck.core.schedule import Step, StepKind, blocked, rewirings, schedule, schedule_data
+from speck.core.schedule import Step, StepKind, blocked, schedule, schedule_data
 from testbed.benches.jobs_by_hand import chain, make_job
 from tests.support.properties import property_test
 
@@ -265,7 +266,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a dead writer on trial": (
         planned([A, B], [A_ELSEWHERE, B_ELSEWHERE], "a"),
-        {"on_trial": {"a"}},
+        {"fallbacks": {"a": A}},
         """
         broker tcp://b1:1883
         prepare a : broker tcp://b1:1883
@@ -386,7 +387,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a resumed operation": (
         planned([A, B, C], [A, B, replace(C, trigger="1 second")]),
-        {"on_trial": {"b"}},
+        {"fallbacks": {"b": B}},
         """
         broker tcp://b1:1883
         prepare c : broker tcp://b1:1883
@@ -397,7 +398,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "prunings": (
         planned([A, B, C], [A, B, replace(C, trigger="1 second")]),
-        {"on_trial": {"b"}, "prunable": {"a", "b", "c"}},
+        {"fallbacks": {"b": B}, "prunable": {"a", "b", "c"}},
         """
         broker tcp://b1:1883
         prepare c : broker tcp://b1:1883
@@ -463,7 +464,6 @@ def test_each_step_comes_once_and_after_those_that_it_needs(
         plan,
         delete_all=not desired,
         reached=some_jobs,
-        on_trial=others,
         fallbacks={job.job_name: job for job in tried},
         prunable=some_jobs | others,
     )

@@ -13,7 +13,8 @@ from speck.cli.render.plans import plan_lines
 from speck.core.graph import Graph
 from speck.core.job import Job, form_fingerprint
 from speck.core.plan import Deployed, Start, Stop, make_plan, plan_data, refused_splits
-from speck.core.schedule import StepKey, StepKind, rewirings, schedule
+from speck.core.rewiring import rewirings
+from speck.core.schedule import StepKey, StepKind, schedule
 from speck.core.split import PARTITIONERS, Place, Split, expand, groups
 from testbed.benches.examples import job
 

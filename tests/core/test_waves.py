@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
 
 from speck.core.job import Job
 from speck.core.plan import Deployed, Keep, Plan, make_plan
-from speck.core.schedule import Step, StepKind, replacements, rewirings, schedule
+from speck.core.rewiring import replacements, rewirings
+from speck.core.schedule import Step, StepKind, schedule
 from speck.core.waves import Wave, refuse_crossed, site_waves, texts_of, waves_data, waves_of
 from speck.errors import InvalidInput
 from testbed.benches.jobs_by_hand import chain, make_job
@@ -141,6 +142,24 @@ def test_a_drain_waits_too() -> None:
     moved = [replace(A, sink_topic="x"), replace(B, source_topic="x"), C]
     steps = steps_of([A, B, C], moved, "a c", "b")
     assert needs(steps, StepKind.DRAIN, "b") == {"prepare b", "await_running a", "settle 1"}
+
+
+class ReadWave(list[str]):
+    """The jobs of a wave, which counts how often they are read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.reads += 1
+        return super().__iter__()
+
+
+def test_the_jobs_of_a_wave_are_not_read_for_each_job() -> None:
+    """A roll-out of 10,000 jobs would read them 10,000 times."""
+    names = [f"j{number}" for number in range(100)]
+    waves = [ReadWave(names[:50]), ReadWave(names[50:])]
+    schedule(updated(names=names), waves=waves)
+    assert max(each.reads for each in waves) <= 3
 
 
 def test_a_job_that_waits_for_a_later_wave_is_refused() -> None:

@@ -42,8 +42,8 @@ from speck.core.plan import (
     refused_splits,
     stranded_state,
 )
+from speck.core.rewiring import replacements, rewirings
 from speck.core.runtime import JobStatus
-from speck.core.schedule import replacements, rewirings
 from speck.core.settings import Settings
 from speck.core.waves import Wave, refuse_crossed, waves_of
 from speck.errors import Fault, InvalidInput, JobsOfAnother, StalePlan, StaleRevision

@@ -11,8 +11,8 @@ from speck.core.graph import source_of
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Action, Keep, Plan, UndrainedSession
+from speck.core.rewiring import Rewiring, rewirings
 from speck.core.runtime import JobStatus
-from speck.core.schedule import Rewiring, rewirings
 from speck.core.waiting import waiting_text
 from speck.errors import BinderError, Fault, InvalidInput
 from speck.store import SessionRecord
