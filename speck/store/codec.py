@@ -1,8 +1,9 @@
-"""Encodes records as keys and bytes, and decodes them.
+"""Encodes records as keys and bytes, and decodes them; :mod:`~speck.store.kinds` has them by their keys.
 
 Key layout (text, parts divided by ``/``; numbers with leading zeros, so that they sort)::
 
     meta/format                     "1"
+    meta/epoch                      the epoch of the last pair of servers that the store was of
     meta/identity                   16 letters and digits of this store alone, which its attempts carry
     meta/first                      the number after which the attempts at a new job begin (none: 0)
     meta/position                   of a pair of servers: EPOCH.ID of the last write that both have
@@ -16,6 +17,8 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     left/ID                         an attempt that was abandoned at an engine out of reach
     left-session/ID                 a session that was abandoned at a broker out of reach
     gone-session/ID                 a session that was deleted lately
+    agent/SITE                      the agent of a site that joined or was revoked
+    join/SHA256                     a code with which a site joins
     tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
     healing/ID                      the same of what the loop did by itself, with a bound of its own

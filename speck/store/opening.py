@@ -6,6 +6,7 @@ import secrets
 import time
 
 from speck.errors import StoreDamaged, StoreError
+from speck.store import kinds
 from speck.store.agents import AgentRecord
 from speck.store.codec import (
     EPOCH_KEY,
@@ -14,7 +15,6 @@ from speck.store.codec import (
     FORMAT_KEY,
     IDENTITY_KEY,
     POSITION_KEY,
-    decode_operation,
 )
 from speck.store.leveldb.database import Database
 
@@ -44,10 +44,10 @@ def ensure_format(database: Database) -> None:
 
 def agents_in(database: Database) -> list[AgentRecord]:
     """The agents of sites, before the store is opened.  Raises :class:`~speck.errors.StoreDamaged`."""
-    with database.scan(b"agent/") as found:
-        values = [value for _, value in found]
+    with database.scan(kinds.AGENT.beginning()) as found:
+        records = list(found)
     try:
-        return [AgentRecord.from_dict(decode_operation(each)) for each in values]
+        return [kinds.AGENT.decoded(key, value) for key, value in records]
     except Exception as error:  # whatever the bytes may bring about
         raise StoreDamaged(
             f"store {str(database.directory)!r} is damaged: the agents of sites cannot be read "

@@ -22,7 +22,7 @@ bytes have changed.  A value that cannot be decoded is damage, reported with its
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from heapq import merge
@@ -36,12 +36,13 @@ from speck.core.change import KEY_DIGITS
 from speck.core.settings import HistoryBounds
 from speck.errors import NotFound, StoreDamaged, StoreError
 from speck.placement.profile import JobProfile, SiteProfile
-from speck.store import codec, profiles
+from speck.store import kinds
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession, DeletedSession
 from speck.store.agents import AgentRecord, CodeRecord
-from speck.store.codec import FIRST_KEY, key_of, number_part
+from speck.store.codec import FIRST_KEY
 from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
+from speck.store.kinds import Kind, kind_of
 from speck.store.leveldb.database import Copy, Database
 from speck.store.opening import check, ensure_format, identity_of, leave_pair, next_number
 from speck.store.profiles import CutCorrection, MeasuredLink
@@ -56,7 +57,7 @@ from speck.store.records import (
     RevisionOutcome,
 )
 from speck.store.revision_cache import RevisionCache
-from speck.store.transaction import OPERATION_KINDS, Change, Record, Transaction
+from speck.store.transaction import Change, Record, Transaction
 
 _T = TypeVar("_T")
 
@@ -98,9 +99,8 @@ class Store:
             self.epoch = leave_pair(self._database) if self.copy is None else 0
             self.identity = identity_of(self._database)
             self.first_attempt = int(self._database.get(FIRST_KEY) or 0)
-            self._events, self._loop_events = (
-                next_number(self._database, prefix) for prefix in (b"event/", b"loop/")
-            )
+            self._events = next_number(self._database, kinds.EVENT.beginning())
+            self._loop_events = next_number(self._database, kinds.LOOP_EVENT.beginning())
         except BaseException:
             self._database.close()
             raise
@@ -140,11 +140,10 @@ class Store:
         for event in transaction.events:
             if event.automatic:
                 number, self._loop_events = self._loop_events, self._loop_events + 1
-                value = codec.encode_loop_event(event, self._events)
-                yield from _bounded("loop", number, value, self.bounds.loop_events)
+                yield from _bounded(kinds.LOOP_EVENT, number, (self._events, event), self.bounds.loop_events)
             else:
                 number, self._events = self._events, self._events + 1
-                yield from _bounded("event", number, codec.encode_event(event), self.bounds.events)
+                yield from _bounded(kinds.EVENT, number, event, self.bounds.events)
 
     def _forget_cached(self, changes: list[Change]) -> None:
         deleted = [key.decode().split("/") for key, value in changes if value is None]
@@ -164,7 +163,7 @@ class Store:
         bounds = (self.bounds.operations, self.bounds.healings)
         surplus = [
             identifier
-            for kind, bound in zip(OPERATION_KINDS, bounds, strict=True)
+            for kind, bound in zip(kinds.OPERATIONS, bounds, strict=True)
             for identifier in self._operation_ids(kind)[:-bound]
             if identifier not in spared
         ]
@@ -173,12 +172,12 @@ class Store:
                 for identifier in surplus:
                     transaction.delete_operation(identifier)
 
-    def _operation_ids(self, kind: str) -> list[str]:
-        return [key.decode().split("/")[1] for key in self._keys(key_of(kind, ""))]
+    def _operation_ids(self, kind: Kind[Any]) -> list[str]:
+        return [key.decode().split("/")[1] for key in self._keys(kind.beginning())]
 
     def operation_of_key(self, key: str) -> str | None:
         """The id of the operation of a user whose request has this key; it ends with the key's beginning."""
-        for identifier in self._operation_ids("operation"):
+        for identifier in self._operation_ids(kinds.OPERATION):
             if identifier.endswith(key[:KEY_DIGITS]):
                 found = self.operation(identifier)
                 if found is not None and found.get("key") == key:
@@ -187,7 +186,7 @@ class Store:
 
     def last_operation_time(self) -> int:
         """The time in the id of the last operation, ms; 0: there is none."""
-        last = [each[-1] for kind in OPERATION_KINDS if (each := self._operation_ids(kind))]
+        last = [each[-1] for kind in kinds.OPERATIONS if (each := self._operation_ids(kind))]
         return max((int(each[:11], 16) for each in last if _TIMED_ID.match(each)), default=0)
 
     def compact(self) -> None:
@@ -210,28 +209,42 @@ class Store:
         self._isolation.await_prefix(prefix)
         return self._database.scan(prefix, reverse=reverse)
 
-    def _scan(self, prefix: bytes, decode: Callable[[str, bytes], _T]) -> list[_T]:
-        with self._scanned_from(prefix) as found:
-            return [self._decoded(key, decode, key[len(prefix) :].decode(), value) for key, value in found]
+    def _one(self, kind: Kind[_T], *parts: str | int) -> _T | None:
+        key = kind.key(*parts)
+        value = self._get(key)
+        return None if value is None else self._decoded(kind, key, value)
 
-    def _scan_all(self, prefix: bytes, decode: Callable[[str, bytes], _T]) -> list[_T]:
-        """As :meth:`_scan`, for records that each round of the reconciler reads, and few of which change.
+    def _all(self, kind: Kind[_T], *parts: str) -> dict[str, _T]:
+        """All records of a kind whose keys begin with these parts, by the other parts of their keys."""
+        prefix = kind.beginning(*parts)
+        with self._scanned_from(prefix) as found:
+            decoded = [(key, self._decoded(kind, key, value)) for key, value in found]
+        return {key[len(prefix) :].decode(): record for key, record in decoded}
+
+    def _all_pairs(self, kind: Kind[_T]) -> dict[tuple[str, str], _T]:
+        """All records of a kind whose keys have two parts, by these."""
+        pairs = ((path.split("/"), record) for path, record in self._all(kind).items())
+        return {(first, second): record for (first, second), record in pairs}
+
+    def _all_cached(self, kind: Kind[_T]) -> list[_T]:
+        """All records of a kind that each round of the reconciler reads, and few of which change.
 
         A record whose bytes are those of the scan before is not decoded again.
         """
+        prefix = kind.beginning()
         before, now = self._scanned.get(prefix, {}), dict[bytes, tuple[bytes, Any]]()
         with self._scanned_from(prefix) as found:
             for key, value in found:
                 last = before.get(key)
                 if last is None or last[0] != value:
-                    last = value, self._decoded(key, decode, key[len(prefix) :].decode(), value)
+                    last = value, self._decoded(kind, key, value)
                 now[key] = last
         self._scanned[prefix] = now
         return [record for _, record in now.values()]
 
-    def _decoded(self, key: bytes, decode: Callable[..., _T], *arguments: Any) -> _T:
+    def _decoded(self, kind: Kind[_T], key: bytes, value: bytes) -> _T:
         try:
-            return decode(*arguments)
+            return kind.decoded(key, value)
         except Exception as error:  # whatever the bytes may bring about
             raise StoreDamaged(
                 f"store {str(self.directory)!r} is damaged: {key.decode(errors='replace')!r} cannot be read "
@@ -240,38 +253,27 @@ class Store:
 
     def heads(self) -> list[Head]:
         """Every composition's head, by name."""
-        return self._scan(b"composition/", codec.decode_head)
+        return list(self._all(kinds.HEAD).values())
 
     def head(self, name: str) -> Head | None:
         """A composition's head."""
-        key = key_of("composition", name)
-        value = self._get(key)
-        return None if value is None else self._decoded(key, codec.decode_head, name, value)
+        return self._one(kinds.HEAD, name)
 
     def deletions(self) -> list[DeletedComposition]:
         """The deleted compositions whose revisions are retained, by name."""
-        return self._scan(b"deleted/", codec.decode_deleted)
+        return list(self._all(kinds.DELETED).values())
 
     def deleted(self, name: str) -> DeletedComposition | None:
         """A deleted composition; ``None`` if there is one of its name again, or there never was one."""
-        key = key_of("deleted", name)
-        value = self._get(key)
-        return None if value is None else self._decoded(key, codec.decode_deleted, name, value)
+        return self._one(kinds.DELETED, name)
 
     def outcomes(self, composition: str) -> dict[int, RevisionOutcome]:
         """The outcomes of a composition's revisions, by number, as far as they are known."""
-        return dict(
-            self._scan(
-                key_of("outcome", composition, ""),
-                lambda number, value: (int(number), codec.decode_outcome(value)),
-            )
-        )
+        return {int(number): each for number, each in self._all(kinds.OUTCOME, composition).items()}
 
     def outcome(self, composition: str, number: int) -> RevisionOutcome | None:
         """The outcome of one revision."""
-        key = key_of("outcome", composition, number_part(number))
-        value = self._get(key)
-        return None if value is None else self._decoded(key, codec.decode_outcome, value)
+        return self._one(kinds.OUTCOME, composition, number)
 
     def revision(self, composition: str, number: int) -> Revision:
         """One revision; :class:`~speck.errors.NotFound` when there is none of that number."""
@@ -280,63 +282,48 @@ class Store:
 
     def revision_once(self, composition: str, number: int) -> Revision:
         """One revision, without keeping it in memory."""
-        key = key_of("revision", composition, number_part(number))
-        value = self._get(key)
-        if value is None:
+        found = self._one(kinds.REVISION, composition, number)
+        if found is None:
             raise NotFound(f"composition {composition!r} has no revision {number}")
-        return self._decoded(key, codec.decode_revision, composition, number, value)
+        return found
 
     def revision_numbers(self, composition: str) -> list[int]:
         """The numbers of the revisions that are kept, oldest first."""
-        found = self._keys(key_of("revision", composition, ""))
-        return [int(key.rsplit(b"/", 1)[1]) for key in found]
+        return [_number_in(key) for key in self._keys(kinds.REVISION.beginning(composition))]
 
     def job(self, name: str) -> JobRecord | None:
         """The record of a job."""
-        key = key_of("job", name)
-        value = self._get(key)
-        return None if value is None else self._decoded(key, codec.decode_job, name, value)
+        return self._one(kinds.JOB, name)
 
     def jobs(self, composition: str | None = None) -> list[JobRecord]:
         """The records of all jobs (of one composition), by name."""
-        records = self._scan_all(b"job/", codec.decode_job)
+        records = self._all_cached(kinds.JOB)
         return [each for each in records if composition is None or each.composition == composition]
 
     def attempts(self, job: str | None = None) -> list[AttemptRecord]:
         """The attempts that run or may run (of one job), by job name and number."""
-        if job is None:
-            found = self._scan_all(b"attempt/", codec.decode_attempt)
-        else:
-            found = self._scan(
-                key_of("attempt", job, ""),
-                lambda number, value: codec.decode_attempt(f"{job}/{number}", value),
-            )
+        found: Iterable[AttemptRecord] = (
+            self._all_cached(kinds.ATTEMPT) if job is None else self._all(kinds.ATTEMPT, job).values()
+        )
         # Keys of numbers with more than ten digits sort otherwise.
         return sorted(found, key=lambda each: (each.attempt.job_name, each.attempt.number))
 
     def operation(self, identifier: str) -> dict[str, Any] | None:
         """An operation as plain data."""
-        for key in (key_of(kind, identifier) for kind in OPERATION_KINDS):
-            value = self._get(key)
-            if value is not None:
-                return self._decoded(key, codec.decode_operation, value)
-        return None
+        found = (self._one(kind, identifier) for kind in kinds.OPERATIONS)
+        return next((each for each in found if each is not None), None)
 
     def abandoned_attempts(self) -> list[AbandonedAttempt]:
         """The attempts that were abandoned and are not known to have ended."""
-        return self._scan(
-            b"left/", lambda _, value: AbandonedAttempt.from_dict(codec.decode_operation(value))
-        )
+        return list(self._all(kinds.ABANDONED_ATTEMPT).values())
 
     def abandoned_sessions(self) -> list[AbandonedSession]:
         """The sessions that were abandoned and are not known to be deleted."""
-        return self._scan(
-            b"left-session/", lambda _, value: AbandonedSession(**codec.decode_operation(value))
-        )
+        return list(self._all(kinds.ABANDONED_SESSION).values())
 
     def deleted_sessions(self) -> list[DeletedSession]:
         """The sessions that were deleted lately."""
-        return self._scan(b"gone-session/", lambda _, value: DeletedSession(**codec.decode_operation(value)))
+        return list(self._all(kinds.DELETED_SESSION).values())
 
     def fence_above(self, broker: str, session: str) -> int:
         """The attempt number that shuts all abandoned attempts out of a session; 0: there are none."""
@@ -354,19 +341,16 @@ class Store:
 
     def agents(self) -> list[AgentRecord]:
         """The agents of sites that joined or were revoked."""
-        return self._scan(b"agent/", lambda _, value: AgentRecord.from_dict(codec.decode_operation(value)))
+        return list(self._all(kinds.AGENT).values())
 
     def join_codes(self) -> list[CodeRecord]:
         """The codes with which sites join, also used and expired ones."""
-        return self._scan(b"join/", lambda _, value: CodeRecord.from_dict(codec.decode_operation(value)))
+        return list(self._all(kinds.JOIN_CODE).values())
 
     def operations(self) -> list[dict[str, Any]]:
         """All operations, as plain data, oldest first."""
-        kinds = [
-            self._scan(key_of(kind, ""), lambda _, value: codec.decode_operation(value))
-            for kind in OPERATION_KINDS
-        ]
-        return list(merge(*kinds, key=lambda data: str(data.get("id", ""))))
+        found = [self._all(kind).values() for kind in kinds.OPERATIONS]
+        return list(merge(*found, key=lambda data: str(data.get("id", ""))))
 
     def last_operations(
         self, limit: int, before: str = "", accept: Callable[[dict[str, Any]], bool] | None = None
@@ -375,12 +359,12 @@ class Store:
 
         ``before`` is an id: only what began before that operation.
         """
-        kinds = [key_of(kind, "") for kind in OPERATION_KINDS]
+        prefixes = [kind.beginning() for kind in kinds.OPERATIONS]
         with ExitStack() as open_scans:
-            scans = [open_scans.enter_context(self._scanned_from(kind, reverse=True)) for kind in kinds]
+            scans = [open_scans.enter_context(self._scanned_from(each, reverse=True)) for each in prefixes]
             newest_first = merge(*scans, key=lambda record: record[0].rpartition(b"/")[2], reverse=True)
-            older = (
-                self._decoded(key, codec.decode_operation, value)
+            older: Iterator[dict[str, Any]] = (
+                self._decoded(kind_of(key), key, value)
                 for key, value in newest_first
                 if not before or key.rpartition(b"/")[2] < before.encode()
             )
@@ -388,51 +372,34 @@ class Store:
 
     def tries(self) -> dict[str, RetryState]:
         """The tries of the jobs that do not come up, by job name."""
-        return dict(self._scan(b"tries/", lambda name, value: (name, codec.decode_tries(value))))
+        return self._all(kinds.TRIES)
 
     def adaptation(self, name: str) -> AdaptationState:
         """The memory of a composition's adaptation; empty if there is none."""
-        key = key_of("adapt", name)
-        value = self._get(key)
-        return AdaptationState() if value is None else self._decoded(key, codec.decode_adaptation, value)
+        found = self._one(kinds.ADAPTATION, name)
+        return AdaptationState() if found is None else found
 
     def job_profiles(self) -> dict[tuple[str, str], JobProfile]:
         """The measured load of jobs, by name and form."""
-
-        def decode(path: str, value: bytes) -> tuple[tuple[str, str], JobProfile]:
-            job, form = path.split("/")
-            return (job, form), profiles.decode_job_profile(value)
-
-        return dict(self._scan(b"profile/job/", decode))
+        return self._all_pairs(kinds.JOB_PROFILE)
 
     def cut_corrections(self) -> dict[tuple[str, str], CutCorrection]:
         """The measured errors of the estimates of cuts, by the name of the input job and its form."""
-
-        def decode(path: str, value: bytes) -> tuple[tuple[str, str], CutCorrection]:
-            job, form = path.split("/")
-            return (job, form), profiles.decode_cut_correction(value)
-
-        return dict(self._scan(b"profile/cut/", decode))
+        return self._all_pairs(kinds.CUT_CORRECTION)
 
     def links(self) -> dict[tuple[str, str], MeasuredLink]:
         """The measurements of links, by the names of both sites."""
-
-        def decode(path: str, value: bytes) -> tuple[tuple[str, str], MeasuredLink]:
-            source, target = path.split("/")
-            return (source, target), profiles.decode_link(source, target, value)
-
-        return dict(self._scan(b"profile/link/", decode))
+        return self._all_pairs(kinds.LINK)
 
     def site_profiles(self) -> dict[str, SiteProfile]:
         """The measured values of sites, by name."""
-        found = self._scan(b"profile/site/", profiles.decode_site_profile)
-        return {each.name: each for each in found}
+        return self._all(kinds.SITE_PROFILE)
 
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
         """The last ``limit`` events (of those that ``accept`` answers true for), oldest first."""
         with (
-            self._scanned_from(b"event/", reverse=True) as events,
-            self._scanned_from(b"loop/", reverse=True) as loop,
+            self._scanned_from(kinds.EVENT.beginning(), reverse=True) as events,
+            self._scanned_from(kinds.LOOP_EVENT.beginning(), reverse=True) as loop,
         ):
             numbered = merge(
                 (self._event(key, value) for key, value in events),
@@ -445,10 +412,10 @@ class Store:
         return found[::-1]
 
     def _event(self, key: bytes, value: bytes) -> tuple[int, int, Event]:
-        return _number_in(key), 0, self._decoded(key, codec.decode_event, value)
+        return _number_in(key), 0, self._decoded(kinds.EVENT, key, value)
 
     def _loop_event(self, key: bytes, value: bytes) -> tuple[int, int, Event]:
-        before, event = self._decoded(key, codec.decode_loop_event, value)
+        before, event = self._decoded(kinds.LOOP_EVENT, key, value)
         return before, _number_in(key) - _BEFORE, event
 
     def records(self) -> list[Record]:
@@ -480,11 +447,11 @@ class Store:
         self.close()
 
 
-def _bounded(kind: str, number: int, value: bytes, bound: int) -> Iterator[Change]:
+def _bounded(kind: Kind[_T], number: int, record: _T, bound: int) -> Iterator[Change]:
     """A numbered record, and the end of the one that it pushes out."""
-    yield key_of(kind, number_part(number)), value
+    yield kind.key(number), kind.encode(record)
     if number >= bound:
-        yield key_of(kind, number_part(number - bound)), None
+        yield kind.key(number - bound), None
 
 
 def _number_in(key: bytes) -> int:

@@ -17,7 +17,17 @@ import requests
 from speck import cli
 from speck.core.runtime import Attempt, Handle
 from speck.errors import StoreError, StoreLocked
-from speck.store import AttemptRecord, Event, Head, JobRecord, RetryState, Revision, SessionRecord, Store
+from speck.store import (
+    AttemptRecord,
+    Event,
+    Head,
+    JobRecord,
+    RetryState,
+    Revision,
+    SessionRecord,
+    Store,
+    codec,
+)
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.integrity import LEAP
@@ -249,6 +259,11 @@ CHANGES: dict[str, tuple[str, bytes | None, list[str]]] = {
         "job/a",
         b'{"c":"traffic","n":7}',
         ["attempt 7 of job 'a': its session 'speck-a' is"],
+    ),
+    "abandoned attempt of no such form": (
+        "left/aa",
+        codec.encode_operation({"composition": "traffic"}),
+        ["left/aa: cannot be read"],
     ),
     "operation garbled": ("operation/op", b"x", ["operation/op: cannot be read"]),
     "key of no kind": ("what/ever", b"x", ["what/ever: cannot be read"]),

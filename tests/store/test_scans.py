@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from speck.errors import StoreDamaged
-from speck.store import JobRecord, Store, codec
+from speck.store import JobRecord, Store, kinds
 
 
 def put(store: Store, *records: JobRecord) -> None:
@@ -15,13 +16,13 @@ def put(store: Store, *records: JobRecord) -> None:
 
 
 def test_records_that_stay_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode, seen = codec.decode_job, list[str]()
+    decode, seen = kinds.JOB.decode, list[str]()
 
     def noted(name: str, value: bytes) -> JobRecord:
         seen.append(name)
         return decode(name, value)
 
-    monkeypatch.setattr(codec, "decode_job", noted)
+    monkeypatch.setattr(kinds, "JOB", replace(kinds.JOB, decode=noted))
     with Store(tmp_path / "store") as store:
         put(store, JobRecord("a", "one"), JobRecord("b", "one"), JobRecord("c", "one"))
         first = store.jobs()
@@ -40,7 +41,7 @@ def test_a_record_that_is_damaged_later_is_reported(tmp_path: Path, monkeypatch:
     with Store(tmp_path / "store") as store:
         put(store, JobRecord("a", "one"))
         store.jobs()
-        monkeypatch.setattr(codec, "encode_job", lambda _: b"{")
+        monkeypatch.setattr(kinds, "JOB", replace(kinds.JOB, encode=lambda _: b"{"))
         put(store, JobRecord("a", "two"))
         with pytest.raises(StoreDamaged, match="job/a"):
             store.jobs()

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from speck.errors import StoreError
-from speck.store import codec
+from speck.store import kinds
 from speck.store.artifacts import hash_of
 from speck.store.codec import EPOCH_KEY, FIRST_KEY, FORMAT
 from speck.store.leveldb.database import Database
@@ -202,10 +202,10 @@ def _raised(key: bytes, value: bytes) -> Record:
     """
     if key == EPOCH_KEY:
         return key, str(raised_epoch(int(value))).encode()
-    if not key.startswith(b"job/"):
+    if not key.startswith(kinds.JOB.beginning()):
         return key, value
-    record = codec.decode_job(key[4:].decode(), value)
-    return key, codec.encode_job(replace(record, attempts=record.attempts + LEAP, renumbers=True))
+    record = kinds.JOB.decoded(key, value)
+    return key, kinds.JOB.encode(replace(record, attempts=record.attempts + LEAP, renumbers=True))
 
 
 def _keep_code(name: str, content: IO[bytes], place: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from speck.core.attempt_number import HIGHEST
 from speck.core.job import Job
-from speck.store.codec import FORMAT, FORMAT_KEY, INCOMPLETE, key_of
+from speck.store import kinds
+from speck.store.codec import FORMAT, FORMAT_KEY, INCOMPLETE
 from speck.store.maintenance.contents import Contents
 from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
 from speck.store.transaction import Change, Transaction
@@ -30,8 +31,8 @@ class Finding:
 
 def findings(contents: Contents) -> list[Finding]:
     """Everything that is wrong: what cannot be read, and references that lead nowhere."""
-    kinds = (_unreadable, _format, _heads, _jobs, _numbers, _attempts, _desired_jobs, _profiles)
-    return [found for kind in kinds for found in kind(contents)]
+    checks = (_unreadable, _format, _heads, _jobs, _numbers, _attempts, _desired_jobs, _profiles)
+    return [found for check in checks for found in check(contents)]
 
 
 def _changes(*writes: tuple[str, object]) -> tuple[Change, ...]:
@@ -157,10 +158,12 @@ def _desired_jobs(contents: Contents) -> Iterator[Finding]:
 
 
 def _profiles(contents: Contents) -> Iterator[Finding]:
-    kinds = {"job": contents.job_profiles, "cut": contents.cut_corrections}
-    for kind, name, form in ((kind, *each) for kind, found in kinds.items() for each in found):
+    keys = [
+        *((name, kinds.JOB_PROFILE.key(name, form)) for name, form in contents.job_profiles),
+        *((name, kinds.CUT_CORRECTION.key(name, form)) for name, form in contents.cut_corrections),
+    ]
+    for name, key in keys:
         if name not in contents.jobs:
-            key = key_of("profile", kind, name, form)
             yield Finding(f"profile of job {name!r}", "its job is not known", "forgotten", ((key, None),))
 
 
