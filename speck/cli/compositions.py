@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,36 +10,30 @@ from rich.console import RenderableType
 
 from speck.cli import render
 from speck.cli.changing import change
-from speck.cli.code import LocalCode, code_roots_option, local_code
 from speck.cli.completion import names
 from speck.cli.confirmation import confirm
 from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     abandon_option,
-    all_code_option,
     author_option,
     change_options,
-    file_argument,
     json_option,
     loss_option,
     show_data,
     show_lines,
     unfold_option,
     warn,
-    waves_options,
     yes_option,
 )
 from speck.cli.progress import carry_out, follow
-from speck.cli.variables import read_composition, values, variables_options
+from speck.cli.submission import Submission, Terms, submitted, terms_options
 from speck.client import Client
 
 
 @click.command()
-@file_argument
-@code_roots_option
-@variables_options
-@click.option("--base-revision", type=int, help="Fail unless this is the latest revision.")
+@submitted
+@terms_options
 @click.option(
     "--build",
     is_flag=True,
@@ -50,27 +42,15 @@ from speck.client import Client
 @click.option(
     "--steps", is_flag=True, help="Show the steps too: their order, and what each of them waits for."
 )
-@all_code_option
-@abandon_option
-@loss_option
-@waves_options
 @unfold_option
 @json_option
 @click.pass_obj
 def plan(
     client: Client,
-    file: Path,
-    roots: tuple[Path, ...],
-    env_files: tuple[Path, ...],
-    settings: tuple[str, ...],
-    base_revision: int | None,
+    submission: Submission,
+    terms: Terms,
     build: bool,
     steps: bool,
-    all_code: bool,
-    leave_behind: tuple[str, ...],
-    give_up: bool,
-    waves: tuple[str, ...],
-    settle: float,
     unfold: bool,
     as_json: bool,
 ) -> None:
@@ -78,21 +58,9 @@ def plan(
 
     The code of the jobs is read from the directory of FILE or from --root, and sent to the server.
     """
-    text = read_composition(file, values(env_files, settings, file))
-    with local_code(text, file, roots).sent(client) as code:
-        data = client.plan(
-            text,
-            file.stem,
-            base_revision,
-            leave_behind,
-            give_up,
-            code=code,
-            build=build,
-            all_code=all_code,
-            steps=steps,
-            waves=waves,
-            settle=settle,
-        )
+    with submission.code.sent(client) as code:
+        asked = terms.query() | {"build": build or None, "steps": steps or None}
+        data = client.plan(submission.text, submission.name, code, **asked)
     warn(data["warnings"])
     order: list[RenderableType] = ["", render.steps_table(data)] if data.get("steps") else []
     show_data(data, [*render.plan_lines(data, unfold), *render.figure_lines(data), *order], as_json)
@@ -100,10 +68,8 @@ def plan(
 
 
 @click.command()
-@file_argument
-@code_roots_option
-@variables_options
-@click.option("--base-revision", type=int, help="Fail unless this is the latest revision.")
+@submitted
+@terms_options
 @click.option(
     "--place",
     type=click.Choice(("new", "all", "none")),
@@ -116,10 +82,6 @@ def plan(
     is_flag=True,
     help="Roll back to the previous revision if any job fails or has to wait.",
 )
-@all_code_option
-@abandon_option
-@loss_option
-@waves_options
 @yes_option
 @unfold_option
 @change_options
@@ -127,18 +89,10 @@ def plan(
 @click.pass_obj
 def apply(
     client: Client,
-    file: Path,
-    roots: tuple[Path, ...],
-    env_files: tuple[Path, ...],
-    settings: tuple[str, ...],
-    base_revision: int | None,
+    submission: Submission,
+    terms: Terms,
     place: str,
     atomic: bool,
-    all_code: bool,
-    leave_behind: tuple[str, ...],
-    give_up: bool,
-    waves: tuple[str, ...],
-    settle: float,
     yes: bool,
     unfold: bool,
     message: str,
@@ -149,65 +103,42 @@ def apply(
 
     The code of the jobs is read from the directory of FILE or from --root, and sent to the server.
     """
-    text = read_composition(file, values(env_files, settings, file))
-    local = local_code(text, file, roots)
-    request: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}
+    why = {"message": message, "author": author}
     if place == "all":
-        _refuse_with_place_all(
-            {
-                "--base-revision": base_revision is not None,
-                "--leave-behind": bool(leave_behind),
-                "--atomic": atomic,
-                "--all-code": all_code,
-                "--wave": bool(waves),
-            }
-        )
-        _place_all(client, text, file.stem, local, request, yes, as_json)
+        _refuse_with_place_all(terms, atomic)
+        _place_all(client, submission, {**why, "give_up": terms.give_up or None}, yes, as_json)
         return
-    with local.sent(client) as code:
-        planned = client.plan(
-            text,
-            file.stem,
-            base_revision,
-            leave_behind,
-            give_up,
-            place,
-            code,
-            all_code=all_code,
-            waves=waves,
-            settle=settle,
-        )
+    with submission.code.sent(client) as code:
+        planned = client.plan(submission.text, submission.name, code, place=place, **terms.query())
     warn(planned["warnings"])
     if not as_json:
         show_lines([*render.plan_lines(planned, unfold), *render.figure_lines(planned)])
     confirm(planned, yes, shown=not as_json)
     # The shown plan is the one carried out: an edit in between makes it stale, and it is refused.
-    request |= {"base_revision": planned["base_revision"], "plan": planned, "code": local.hashes}
-    request |= {"leave_behind": list(leave_behind), "place": place}
-    request |= {"atomic": atomic or None, "all_code": all_code or None}
-    if waves:
-        request |= {"wave": list(waves), "settle": settle}
-    carry_out(client, lambda: client.apply(text, file.stem, **request), as_json)
+    request = {**terms.query(), **why, "place": place, "atomic": atomic or None}
+    request |= {"base_revision": planned["base_revision"], "plan": planned, "code": submission.code.hashes}
+    carry_out(client, lambda: client.apply(submission.text, submission.name, **request), as_json)
 
 
-def _refuse_with_place_all(given: Mapping[str, bool]) -> None:
-    """Raise a usage error for the first of these options that is given."""
+def _refuse_with_place_all(terms: Terms, atomic: bool) -> None:
+    """Raise a usage error for the first option that a placement of all jobs does not take."""
+    given = {
+        "--base-revision": terms.base_revision is not None,
+        "--leave-behind": bool(terms.leave_behind),
+        "--atomic": atomic,
+        "--all-code": terms.all_code,
+        "--wave": bool(terms.waves),
+    }
     for option in (each for each, is_given in given.items() if is_given):
         raise click.UsageError(f"{option} is not available with --place all")
 
 
 def _place_all(
-    client: Client,
-    text: bytes,
-    name: str,
-    local: LocalCode,
-    request: dict[str, Any],
-    yes: bool,
-    as_json: bool,
+    client: Client, submission: Submission, request: dict[str, Any], yes: bool, as_json: bool
 ) -> None:
     """Place all movable jobs again, and accept the proposal that was shown."""
-    with local.sent(client) as code:
-        proposal = client.place(text, name, code)
+    with submission.code.sent(client) as code:
+        proposal = client.place(submission.text, submission.name, code)
     warn(proposal["warnings"])
     if not as_json:
         show_lines(render.placement_lines(proposal))

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
 from speck.cli import render
 from speck.cli.changing import change
-from speck.cli.code import code_roots_option, local_code
 from speck.cli.completion import composition_names, job_argument, job_names
 from speck.cli.confirmation import confirm
 from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     change_options,
-    file_argument,
     json_option,
     loss_option,
     only_composition,
@@ -27,8 +24,8 @@ from speck.cli.options import (
     yes_option,
 )
 from speck.cli.progress import carry_out
+from speck.cli.submission import Submission, submitted
 from speck.cli.terminal import err
-from speck.cli.variables import read_composition, values, variables_options
 from speck.client import Client, NoServer
 
 _policy_option = click.option(
@@ -38,9 +35,7 @@ _compare_option = click.option("--compare", is_flag=True, help="Add a row with t
 
 
 @click.command()
-@file_argument
-@code_roots_option
-@variables_options
+@submitted
 @_policy_option
 @click.option(
     "--site-constraints",
@@ -66,10 +61,7 @@ _compare_option = click.option("--compare", is_flag=True, help="Add a row with t
 @click.pass_obj
 def place(
     client: Client,
-    file: Path,
-    roots: tuple[Path, ...],
-    env_files: tuple[Path, ...],
-    settings: tuple[str, ...],
+    submission: Submission,
     policy: str,
     site_constraints: tuple[str, ...],
     pin: tuple[str, ...],
@@ -81,11 +73,10 @@ def place(
 
     Nothing is changed; `speck accept` applies the proposal.
     """
-    text = read_composition(file, values(env_files, settings, file))
-    with local_code(text, file, roots).sent(client) as code:
+    with submission.code.sent(client) as code:
         data = client.place(
-            text,
-            file.stem,
+            submission.text,
+            submission.name,
             code,
             policy=policy,
             site_constraints=list(site_constraints),

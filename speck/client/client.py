@@ -28,36 +28,18 @@ NO_CODE: Code = MappingProxyType({})
 class Client(Transport):
     """A client of one server, or of a pair.  Answers are plain data, as in the OpenAPI document."""
 
-    def plan(
-        self,
-        text: bytes,
-        name: str,
-        base_revision: int | None = None,
-        leave_behind: Sequence[str] = (),
-        give_up: bool = False,
-        place: str | None = None,
-        code: Code = NO_CODE,
-        build: bool = False,
-        all_code: bool = False,
-        steps: bool = False,
-        waves: Sequence[str] = (),
-        settle: float | None = None,
-    ) -> dict[str, Any]:
-        """The plan of a composition's text; ``leave_behind`` are the addresses that it abandons.
+    def plan(self, text: bytes, name: str, code: Code = NO_CODE, **query: Any) -> dict[str, Any]:
+        """The plan of a composition's text.
 
         ``code`` are the hashes of files that were sent (:meth:`send_artifact`), by their path in the text.
-        With ``build``, engines build the new forms of jobs; with ``all_code``, every change of a file counts
-        for all of its jobs; with ``steps``, the plan's steps are answered too, in their order.  ``give_up``
-        allows to lose messages in sessions that jobs leave; ``place`` is ``new``, ``all`` or ``none``: the
-        jobs to find sites for.  ``waves`` are the sites to change first; the jobs of
-        each must run for ``settle`` s before the next one begins.
+        ``query`` may have ``base_revision``, ``leave_behind`` (a list of the addresses that are abandoned),
+        ``give_up`` (messages may be lost in sessions that jobs leave), ``place`` (``new``, ``all`` or
+        ``none``: the jobs to find sites for), and ``all_code`` (every change of a file counts for all of its
+        jobs).  ``wave`` is a list of the sites to change first; the jobs of each must run for ``settle`` s
+        before the next one begins.  With ``build``, engines build the new forms of jobs; with ``steps``, the
+        plan's steps are answered too, in their order.  ``None`` is as not given.
         """
-        allowed = {"leave_behind": list(leave_behind), "give_up": give_up or None, "place": place}
-        allowed |= {"build": build or None, "all_code": all_code or None, "steps": steps or None}
-        rollout: dict[str, Any] = {"wave": list(waves), "settle": settle} if waves else {}
-        return self._apply(
-            text, name, code, dry_run="true", base_revision=base_revision, **allowed, **rollout
-        )
+        return self._apply(text, name, code, **query, dry_run="true")
 
     def apply(
         self,

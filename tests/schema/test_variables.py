@@ -229,7 +229,7 @@ def test_a_composition_for_each_environment(
     assert rest.client.apply(text, "c", wait=60)["state"] == "succeeded"
     desired = rest.client.job("a")["job"]
     assert (desired["source_topic"], desired["parallelism"]) == ("in-north", 2)
-    again = rest.client.plan(read_composition(file, values([env], ["REGION=north"])), "c", None)
+    again = rest.client.plan(read_composition(file, values([env], ["REGION=north"])), "c")
     assert [each["verdict"] if "verdict" in each else each["kind"] for each in again["actions"]] == ["keep"]
 
 

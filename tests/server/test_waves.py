@@ -76,7 +76,7 @@ def states(operation: dict[str, Any]) -> dict[str, str]:
 
 
 def test_the_plan_shows_the_waves(rest: RestServer) -> None:
-    plan = rest.client.plan(NEWER, "one", waves=["s2", "50%"], steps=True)
+    plan = rest.client.plan(NEWER, "one", wave=["s2", "50%"], steps=True)
     assert [(each["sites"], each["jobs"]) for each in plan["waves"]] == [
         (["s2"], ["j2"]),
         (["s1", "s3"], ["j1", "j3"]),

@@ -1,0 +1,88 @@
+"""A composition as a user submits it, and the terms on which it is planned: options that belong together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speck.cli.code import LocalCode, code_roots_option, local_code
+from speck.cli.options import abandon_option, all_code_option, file_argument, loss_option, waves_options
+from speck.cli.variables import read_composition, values, variables_options
+
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The text of a composition, with the values of its variables, its name, and the code of its jobs."""
+
+    text: bytes
+    name: str
+    code: LocalCode
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a change may cost, and in which order of sites it is made; ``settle`` is in s."""
+
+    base_revision: int | None
+    all_code: bool
+    leave_behind: tuple[str, ...]
+    give_up: bool
+    waves: tuple[str, ...]
+    settle: float
+
+    def query(self) -> dict[str, Any]:
+        """The terms as parameters of a request."""
+        rollout = {"wave": list(self.waves), "settle": self.settle} if self.waves else {}
+        return {
+            "base_revision": self.base_revision,
+            "all_code": self.all_code or None,
+            "leave_behind": list(self.leave_behind),
+            "give_up": self.give_up or None,
+            **rollout,
+        }
+
+
+def _gathered(parameter: str, make: Callable[..., Any], options: Sequence[_Decorator]) -> _Decorator:
+    """Options whose values a command gets as one ``parameter``, made of them by ``make``."""
+    names = [*inspect.signature(make).parameters]
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def with_parameter(*arguments: Any, **given: Any) -> Any:
+            made = make(**{name: given.pop(name) for name in names})
+            return function(*arguments, **given, **{parameter: made})
+
+        command: Callable[..., Any] = with_parameter
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _submission(
+    file: Path, roots: tuple[Path, ...], env_files: tuple[Path, ...], settings: tuple[str, ...]
+) -> Submission:
+    text = read_composition(file, values(env_files, settings, file))
+    return Submission(text, file.stem, local_code(text, file, roots))
+
+
+_base_revision_option = click.option(
+    "--base-revision", type=int, help="Fail unless this is the latest revision."
+)
+
+# The argument FILE and its options, as the parameter ``submission`` of a command.
+submitted = _gathered("submission", _submission, (file_argument, code_roots_option, variables_options))
+
+# The options of plan and apply, as the parameter ``terms``.
+terms_options = _gathered(
+    "terms", Terms, (_base_revision_option, all_code_option, abandon_option, loss_option, waves_options)
+)
