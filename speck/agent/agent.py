@@ -28,7 +28,7 @@ from speck.agent.status import read_state, write_state
 from speck.agent.supervisor import Supervisor
 from speck.agent.turns import Turns
 from speck.agent.upgrader import Upgrader
-from speck.binder import ENGINE_OF_SCHEME, BrokerBinder, EngineKind, Registry, scheme_of
+from speck.binder import BrokerBinder, EngineKind, Registry
 from speck.core.inventory import Engine
 from speck.errors import Fault, InvalidInput
 from speck.link.dial import Dialler
@@ -231,7 +231,7 @@ class Agent:
 
 def kind_of(registry: Registry, address: str) -> EngineKind:
     """The kind of an engine.  Raises :class:`~speck.errors.InvalidInput` if no installed binder serves it."""
-    kind = registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+    kind = registry.engine_kind_at(address)
     if kind is None:
         raise _wrong(f"engine {address}: no installed binder serves it")
     return kind

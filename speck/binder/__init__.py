@@ -26,6 +26,7 @@ from speck.binder.registry import (
     Parameter,
     QueryRunner,
     Registry,
+    engine_of,
     installed,
     scheme_of,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "Scalable",
     "Snapshot",
     "WorkersEngine",
+    "engine_of",
     "installed",
     "scheme_of",
 ]

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from speck.binder import (
-    ENGINE_OF_SCHEME,
     ArtifactServer,
     BrokerBinder,
     BrokerKind,
     EngineBinder,
     EngineKind,
     Registry,
-    scheme_of,
+    engine_of,
 )
 from speck.binder.asking import ask
 from speck.binder.instrumented import Call, Listener, Permit, always, instrumented, is_called
@@ -108,7 +107,7 @@ class BinderPool:
 
     def engine_for(self, address: str) -> EngineBinder:
         """The binder of the engine at an address, of the kind that its scheme stands for."""
-        return self.engine_at(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address)
+        return self.engine_at(engine_of(address), address)
 
     def engine(self, job: Job) -> EngineBinder:
         """The binder of a job's engine."""

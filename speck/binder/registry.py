@@ -124,6 +124,11 @@ def scheme_of(address: str) -> str:
     return urlsplit(address).scheme.lower()
 
 
+def engine_of(address: str) -> str:
+    """The engine that the scheme of an address stands for; empty if it stands for none."""
+    return ENGINE_OF_SCHEME.get(scheme_of(address), "")
+
+
 @dataclass(frozen=True)
 class Registry:
     """The installed kinds of engines and brokers."""
@@ -135,6 +140,10 @@ class Registry:
         """The kind that serves this engine at this kind of address."""
         scheme = scheme_of(address)
         return next((kind for kind in self.engines if kind.engine == engine and scheme in kind.schemes), None)
+
+    def engine_kind_at(self, address: str) -> EngineKind | None:
+        """The kind that serves the engine which the scheme of an address stands for."""
+        return self.engine_kind(engine_of(address), address)
 
     def runs(self, engine: str, address: str) -> bool:
         """True if the engine at an address of the inventory is of this kind."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
+from speck.binder import Registry, installed
 from speck.cli.options import (
     ERROR,
     default_sites,
@@ -118,7 +118,7 @@ def _unsupported(inventory: Inventory, registry: Registry) -> Iterator[Fault]:
     for site in inventory.sites.values():
         for engine in site.engines:
             address = engine.spe_address
-            if registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address) is None:
+            if registry.engine_kind_at(address) is None:
                 subject = f"site {site.name!r}"
                 yield _unknown_kind(subject, "spe_address", address, "sc://, spark:// or http(s)://")
     sites = ((f"site {site.name!r}", site.broker_address) for site in inventory.sites.values())

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from speck.binder import ENGINE_OF_SCHEME, BrokerKind, EngineKind, Registry, scheme_of
+from speck.binder import BrokerKind, EngineKind, Registry, engine_of
 from speck.core.inventory import Inventory, Site
 from speck.core.job import PLACED_FIELDS, POOLED, Job
 from speck.core.names import JOB_NAME
@@ -268,10 +268,10 @@ class Resolver:
         name = "spe_address"
         if name not in fields:
             _report_missing(name, fields, report, site, self._expected_engine)
-            return _engine_of(site, fields.get("engine"), "site", report) if site is not None else None
+            return _engine_address(site, fields.get("engine"), "site", report) if site is not None else None
         value = fields[name]
         if value in self._sites:
-            return _engine_of(self._sites[value], fields.get("engine"), name, report)
+            return _engine_address(self._sites[value], fields.get("engine"), name, report)
         return self._canonical(name, value, "an engine address", self._expected_engine, report)
 
     def _broker(
@@ -345,8 +345,8 @@ class Resolver:
             return None
 
     def _engine(self, fields: Mapping[str, Any], address: str, report: FaultReport) -> EngineKind | None:
-        engine = fields.get("engine") or ENGINE_OF_SCHEME.get(scheme_of(address))
-        if engine is None:
+        engine = fields.get("engine") or engine_of(address)
+        if not engine:
             predicate = f"is not an engine address (expected {self._expected_engine})"
             report.add("spe_address", predicate, shown=repr(redacted(address)))
             return None
@@ -365,16 +365,14 @@ class Resolver:
         return f"is not served by any installed binder (installed: {names})"
 
 
-def _engine_of(site: Site, engine: str | None, named_by: str, report: FaultReport) -> str | None:
+def _engine_address(site: Site, engine: str | None, named_by: str, report: FaultReport) -> str | None:
     """The address of a job's engine at a site: the only one, or the only one of the kind ``engine``.
 
     Of a pool it is the first.
     """
     engines = site.engines
     if len(engines) > 1 and engine is not None:
-        engines = tuple(
-            each for each in engines if ENGINE_OF_SCHEME.get(scheme_of(each.spe_address)) == engine
-        )
+        engines = tuple(each for each in engines if engine_of(each.spe_address) == engine)
     addresses, pools = [each.spe_address for each in engines], {each.pool for each in engines}
     if len(addresses) == 1 or (addresses and len(pools) == 1 and None not in pools):
         return canonical(addresses[0])

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from speck.apply.operations import Operations
-from speck.binder import ENGINE_OF_SCHEME, Capability, EngineBinder, scheme_of
+from speck.binder import Capability, EngineBinder, engine_of
 from speck.binder.asking import CLOSING, begin
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff, exponential
@@ -145,7 +145,7 @@ class WorkerController:
         wait(list(self._reconciling.values()))
 
     def _engine_at(self, address: str) -> EngineBinder:
-        return self.pool.engine_at(_engine_of(address), address)
+        return self.pool.engine_for(address)
 
     def _workers_at(self, address: str) -> Sequence[Worker]:
         """The workers of an engine of a pool; one that lists none is its own."""
@@ -242,7 +242,7 @@ class WorkerController:
                 self.pool.permit(group.address)  # another server may have taken over
                 # Longer than the hook and the departure of the workers take, in case no round follows.
                 longest = 2 * self.bound + group.departure
-                self.pool.pause(_engine_of(group.address), group.address, longest)
+                self.pool.pause(engine_of(group.address), group.address, longest)
                 self._send(group, request, now)
 
     def _is_undisturbed(self, group: Hooked, generations: Mapping[str, int]) -> bool:
@@ -347,10 +347,6 @@ class WorkerController:
         """The measured cores of an instance of a job in a pool; ``None``: not measured, or in no pool."""
         with self._lock:
             return next((each.cores_of(job) for each in self.pools if each.has(job.spe_address)), None)
-
-
-def _engine_of(address: str) -> str:
-    return ENGINE_OF_SCHEME.get(scheme_of(address), "")
 
 
 def _messages(measure: JobMeasure) -> float:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from speck.binder import ENGINE_OF_SCHEME, Registry, scheme_of
+from speck.binder import Registry
 from speck.core.inventory import Inventory
 from speck.core.lifecycle import EventKind
 from speck.core.live_inventory import LiveInventory
@@ -361,7 +361,7 @@ class Enrolment:
                 )
         for engine in found.sites[site].engines:
             address = engine.spe_address
-            if self.registry.engine_kind(ENGINE_OF_SCHEME.get(scheme_of(address), ""), address) is None:
+            if self.registry.engine_kind_at(address) is None:
                 raise _wrong(f"engine {address}: no installed binder serves it")
         return found, entry
 
