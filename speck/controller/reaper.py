@@ -1,10 +1,10 @@
 """Reaps abandoned attempts and sessions when their engines and brokers answer again.
 
-Each may come back without the other.  A copy is shut out of its session as soon as the broker answers, and
-stopped as soon as the engine does; the session is deleted when no abandoned copy is left that could come back
-to read through it, or has had the time to read the fence.  Every step may be repeated, and the store forgets
-an attempt or a session only after its engine or its broker has answered that it is no more, or when a user
-declares that they never will.
+Each may come back without the other.  A copy is shut out of its session as soon as the broker answers.  It is
+stopped as soon as the engine does, and its state is kept or deleted (``abandoned_states``).
+The session is deleted when no abandoned copy is left that could come back to read through it, or has had the
+time to read the fence.  Every step may be repeated, and the store forgets an attempt or a session only after
+its engine or its broker has answered that it is no more, or when a user declares that they never will.
 """
 
 from __future__ import annotations
@@ -18,26 +18,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.apply.abandon import addresses_of, deletion_text, shut_out
-from speck.apply.job_events import StateRecovered
-from speck.apply.job_state import lifecycle_of, write
 from speck.apply.operation import Operation
-from speck.binder import BrokerBinder, Capability, EngineBinder
+from speck.binder import BrokerBinder
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
+from speck.controller.abandoned_states import AbandonedStates
 from speck.controller.deleted_sessions import DeletedSessions
 from speck.core.lifecycle import AUTOMATIC, EventKind
-from speck.core.runtime import Handle, JobState, State
-from speck.errors import (
-    BinderError,
-    Fault,
-    InvalidInput,
-    OutcomeUnknown,
-    SessionOfAnother,
-    SpeckError,
-    StateLost,
-    Unreachable,
-)
-from speck.store import AttemptRecord, Event, Store, Transaction
+from speck.core.runtime import JobState
+from speck.errors import Fault, InvalidInput, OutcomeUnknown, SessionOfAnother, SpeckError, StateLost
+from speck.store import Event, Store, Transaction
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession, DeletedSession
 
 _log = logging.getLogger(__name__)
@@ -46,8 +36,6 @@ CLOSING = 10.0  # s
 PATIENCE = 3.0  # s, that a round of the reconciler, or an operation, waits for addresses that may be silent
 EAGER = 30  # rounds in which an address is asked each time, some minutes; after that:
 SELDOM = 6  # rounds between two requests
-
-_HAS_PLACE = {Capability.TRANSFER, Capability.OFFLINE_STATE}  # one place for a copy's state, which is known
 
 
 @dataclass
@@ -323,6 +311,7 @@ class _Reaping:
 
     def _end(self, abandoned: AbandonedAttempt) -> None:
         engine = self.pool.engine_at(abandoned.engine, abandoned.address)
+        states = self._states_of(abandoned)
         handle = abandoned.handle
         if handle is None:
             self._count("find")
@@ -337,31 +326,16 @@ class _Reaping:
                 state = engine.stop(handle, True)
             except StateLost:
                 state = engine.stop(handle, False)
-            self._keep_or_drop(engine, abandoned, state)
+            states.keep_or_drop(state)
         else:
-            self._keep_left_state(engine, abandoned)
+            states.keep_left()
         if handle is not None:
-            self._delete_place(engine, abandoned, handle)
+            states.delete_place(handle)
         self._forget_attempt(abandoned, EventKind.STOPPED, "has ended")
-
-    def _keep_left_state(self, engine: EngineBinder, abandoned: AbandonedAttempt) -> None:
-        """Keep the state of a copy that is lost, if it is the job's newest."""
-        job = self.store.job(abandoned.attempt.job_name)
-        if job is None or job.state_source != abandoned.key or abandoned.handle is None:
-            return
-        if Capability.OFFLINE_STATE not in engine.capabilities:
-            return
-        try:
-            state = engine.left_state(abandoned.handle)
-        except BinderError as error:
-            _log.warning("the state of attempt %s cannot be found: %s", abandoned.key, error)
-            return
-        if state is not None:
-            self._keep(abandoned, state)
 
     def forget_attempt(self, abandoned: AbandonedAttempt, spared: Collection[str]) -> None:
         """Forget an attempt whose engine never comes back, nor the brokers that are ``spared``."""
-        self._keep_left_state(self.pool.engine_at(abandoned.engine, abandoned.address), abandoned)
+        self._states_of(abandoned).keep_left()
         self._forget_attempt(abandoned, EventKind.FORGOTTEN, "was forgotten", spared)
 
     def _forget_attempt(
@@ -381,6 +355,9 @@ class _Reaping:
                 )
             self._report(transaction, kind, abandoned.composition, name, message)
 
+    def _states_of(self, abandoned: AbandonedAttempt) -> AbandonedStates:
+        return AbandonedStates(self.store, self.pool, abandoned, self._count)
+
     def _has_attempt(self, abandoned: AbandonedAttempt) -> bool:
         return abandoned.key in {each.key for each in self.store.abandoned_attempts()}
 
@@ -391,82 +368,6 @@ class _Reaping:
         sessions = {(each.broker, each.name) for each in self.store.abandoned_sessions()}
         used = {(each.broker, each.name) for each in (job.sessions if job else ())}
         return bool(abandoned.attempt.session) and abandoned.session not in others | sessions | used
-
-    def _keep_or_drop(self, engine: EngineBinder, abandoned: AbandonedAttempt, state: State | None) -> None:
-        """Delete the state that a copy has left at its end, if its job has another one.
-
-        A stop that is repeated, after a crash or a lost answer, may answer the state that the copy itself
-        began from: that one is not its own.
-        """
-        disposes = Capability.DISPOSE in engine.capabilities
-        if state is None or not disposes or self._is_needed(abandoned, state):
-            return
-        if self._has_own_state(abandoned) or not self._keep(abandoned, state):
-            self._drop(engine.dispose_state, abandoned, state)
-
-    def _delete_place(self, engine: EngineBinder, abandoned: AbandonedAttempt, handle: Handle) -> None:
-        """Delete the one place to which a copy has written its state, unless another copy uses it."""
-        if Capability.DISPOSE in engine.capabilities or not _HAS_PLACE.issubset(engine.capabilities):
-            return
-        try:
-            place = engine.left_state(handle)
-        except (Unreachable, OutcomeUnknown):
-            raise
-        except BinderError:  # there is none any more
-            return
-        if place is not None and not self._is_used(abandoned, place):
-            self._drop(engine.delete_state, abandoned, place)
-
-    def _is_used(self, abandoned: AbandonedAttempt, place: State) -> bool:
-        """True if a job starts from a place, or another copy writes to it, as one that started from there."""
-        name = abandoned.attempt.job_name
-        others = [each for each in self.store.abandoned_attempts() if each.key != abandoned.key]
-        same = [each for each in others if each.attempt.job_name == name]
-        copies: list[AttemptRecord | AbandonedAttempt] = [*self.store.attempts(name), *same]
-        written = {text for each in copies if each.handle for text in each.handle.details.values()}
-        job = self.store.job(name)
-        known = (job.state, job.rollback_state, *job.retained_states, *job.garbage_states) if job else ()
-        begun = {each.location for each in (*known, *(each.attempt.state for each in copies)) if each}
-        return place.location in written | begun
-
-    def _has_own_state(self, abandoned: AbandonedAttempt) -> bool:
-        """True if a copy of the job runs whose state can be found."""
-        for record in self.store.attempts(abandoned.attempt.job_name):
-            if record.handle is None:
-                continue
-            with suppress(BinderError):
-                engine = self.pool.engine_at(abandoned.engine, record.handle.address)
-                runs = engine.status(record.handle).state is JobState.RUNNING
-                if runs and engine.left_state(record.handle):
-                    return True
-        return False
-
-    def _keep(self, abandoned: AbandonedAttempt, state: State) -> bool:
-        """Keep the state that a copy has left like that of any stop; False if its job is gone by now."""
-        name = abandoned.attempt.job_name
-        recovered = StateRecovered(abandoned.attempt, replace(state, address=abandoned.address))
-        with self.store.transaction() as transaction:
-            job = self.store.job(name)
-            if job is None or job.composition != abandoned.composition:
-                return False
-            write(transaction, lifecycle_of(self.store, name, abandoned.composition), recovered)
-        return True
-
-    def _drop(self, delete: Callable[[State], None], abandoned: AbandonedAttempt, state: State) -> None:
-        self._count(delete.__name__)
-        try:
-            delete(state)
-        except (Unreachable, OutcomeUnknown):
-            raise  # the attempt stays in the store, and is tried again
-        except BinderError as error:
-            _log.warning("the state of attempt %s is left at %s: %s", abandoned.key, state.location, error)
-
-    def _is_needed(self, abandoned: AbandonedAttempt, state: State) -> bool:
-        name = abandoned.attempt.job_name
-        job = self.store.job(name)
-        begun = [abandoned.attempt.state, *(each.attempt.state for each in self.store.attempts(name))]
-        known = [*begun, *((job.state, *job.retained_states, *job.garbage_states) if job else ())]
-        return state.location in [each.location for each in known if each is not None]
 
     # --- reports
 
