@@ -241,15 +241,15 @@ def _statement(node: ast.stmt, where: str) -> _Statement:
     dotted = {part for each in imported for part in each.split(".")}
     used = names | dotted | given
     return _Statement(
-        node,
-        binds,
-        frozenset(names | words),
-        frozenset(_written(nodes)),
-        frozenset(_deleted(nodes)),
-        ", ".join(binds) if isinstance(node, _Binding) and binds else _shortened(node),
-        frozenset(used & _DYNAMIC | (attributes | given) & _DYNAMIC_ATTRIBUTES | dotted & itself),
-        frozenset((used | attributes) & _READS_TEXT | reads),
-        frozenset(packages),
+        node=node,
+        binds=binds,
+        uses=frozenset(names | words),
+        written=frozenset(_written(nodes)),
+        deleted=frozenset(_deleted(nodes)),
+        name=", ".join(binds) if isinstance(node, _Binding) and binds else _shortened(node),
+        dynamic=frozenset(used & _DYNAMIC | (attributes | given) & _DYNAMIC_ATTRIBUTES | dotted & itself),
+        reads=frozenset((used | attributes) & _READS_TEXT | reads),
+        packages=frozenset(packages),
     )
 
 

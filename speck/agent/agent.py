@@ -71,42 +71,42 @@ class Agent:
         )
         self.supervisors = [
             Supervisor(
-                each,
-                turns,
-                self._broker,
-                site.broker_address,
-                self.looks,
-                self.journal,
-                self._may_start,
-                self._alone,
+                engine=each,
+                turns=turns,
+                broker=self._broker,
+                own_broker=site.broker_address,
+                looks=self.looks,
+                journal=self.journal,
+                may_start=self._may_start,
+                alone=self._alone,
             )
             for each in engines.values()
         ]
         self._loops = [Loop("supervisor", "a look", each.round) for each in self.supervisors]
         self.upgrader = Upgrader(self.directory, lambda: self.dialler.close())
         self.calls = Calls(
-            site.name,
-            engines,
-            site.broker_address,
-            self._broker,
-            self.inventory,
-            self.code,
-            turns,
-            self.looks,
-            self.journal,
-            self.upgrader,
+            site=site.name,
+            engines=engines,
+            broker_address=site.broker_address,
+            broker=self._broker,
+            inventory=self.inventory,
+            code=self.code,
+            turns=turns,
+            looks=self.looks,
+            journal=self.journal,
+            upgrader=self.upgrader,
         )
         self.dialler = Dialler(
-            self.described.addresses,
-            self.described.token.reveal,
-            self._hello,
-            self.calls.answer,
-            self._note_contact,
-            _context(self.described),
-            self.calls.note_answered,
-            self._refusal,
-            self.looks.withdraw,
-            self._known_epoch,
+            urls=self.described.addresses,
+            token=self.described.token.reveal,
+            hello=self._hello,
+            answer=self.calls.answer,
+            contact=self._note_contact,
+            context=_context(self.described),
+            on_answered=self.calls.note_answered,
+            accepts=self._refusal,
+            on_pulse=self.looks.withdraw,
+            known_epoch=self._known_epoch,
         )
 
     def run(self) -> None:

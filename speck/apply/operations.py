@@ -282,14 +282,14 @@ class Operations:
 
     def _apply(self, operation: Operation, planned: PlannedChange) -> None:
         executor = Executor(
-            self.store,
-            self.pool,
-            operation,
-            planned.desired,
-            self.retention.artifacts.placed,
-            self.mint,
-            self.clock,
-            self.settings,
+            store=self.store,
+            pool=self.pool,
+            operation=operation,
+            desired=planned.desired,
+            placed=self.retention.artifacts.placed,
+            mint=self.mint,
+            clock=self.clock,
+            settings=self.settings,
         )
         executor.run(planned.due, schedule_of(self.store, planned), planned.waves)
         for listener in self.on_applied:

@@ -148,9 +148,15 @@ class Reaper:
     def _pass(
         self, operation: Operation | None = None, spared: Iterable[str] = (), author: str | None = None
     ) -> _Reaping:
-        silent = set(spared)
         return _Reaping(
-            self.store, self.pool, self.clock, operation, silent, author, self._records, self._ending
+            store=self.store,
+            pool=self.pool,
+            clock=self.clock,
+            operation=operation,
+            silent=set(spared),
+            author=author,
+            records=self._records,
+            ending=self._ending,
         )
 
     # --- by declaration of a user

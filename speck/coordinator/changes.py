@@ -161,16 +161,16 @@ class Changes:
             return None
         added, removed, changed = count(found).values()
         return Revision(
-            head.name,
-            self.deployments.next_number(head.name),
-            self.clock(),
-            composition.jobs,
-            request.author,
-            request.message,
-            restored,
-            (added, removed, changed),
-            composition.placement,
-            composition.declared,
+            composition=head.name,
+            number=self.deployments.next_number(head.name),
+            at=self.clock(),
+            jobs=composition.jobs,
+            author=request.author,
+            message=request.message,
+            restored=restored,
+            counts=(added, removed, changed),
+            placement=composition.placement,
+            declared=composition.declared,
         )
 
     def _deletion(self, change: DeleteComposition, request: Request) -> PlannedChange:

@@ -192,15 +192,15 @@ class _Builder:
         sources = {name: self._source(name) for name in self._names}
         keys = tuple(self._keys)
         return Model(
-            self._draft,
-            self._table,
-            problem,
-            self._names,
-            keys,
-            tuple(map(self._site_now, self._names)),
-            tuple(map(self._home_now, keys, self._channels)),
-            self._fixed,
-            sources,
+            draft=self._draft,
+            table=self._table,
+            problem=problem,
+            jobs=self._names,
+            channels=keys,
+            sites_now=tuple(map(self._site_now, self._names)),
+            homes_now=tuple(map(self._home_now, keys, self._channels)),
+            fixed=self._fixed,
+            sources=sources,
         )
 
     def _event_loop(self) -> float:

@@ -199,16 +199,16 @@ def decode_revision(composition: str, number: int, value: bytes) -> Revision:
     jobs = {each["job_name"]: Job.from_dict(each) for each in data["jobs"]}
     added, removed, changed = data.get("counts", (0, 0, 0))
     return Revision(
-        composition,
-        number,
-        data["at"],
-        jobs,
-        data["author"],
-        data["message"],
-        data.get("restored", 0),
-        (added, removed, changed),
-        PlacementOptions.from_dict(data["placement"]) if "placement" in data else None,
-        data.get("declared", {}),
+        composition=composition,
+        number=number,
+        at=data["at"],
+        jobs=jobs,
+        author=data["author"],
+        message=data["message"],
+        restored=data.get("restored", 0),
+        counts=(added, removed, changed),
+        placement=PlacementOptions.from_dict(data["placement"]) if "placement" in data else None,
+        declared=data.get("declared", {}),
     )
 
 
@@ -242,24 +242,24 @@ def decode_job(name: str, value: bytes) -> JobRecord:
     """The record of a job; ``name`` is the last part of its key."""
     data = _unpack(value)
     return JobRecord(
-        name,
-        data["c"],
-        data.get("n", 0),
-        tuple(_session(each, name) for each in data.get("s", ())),
-        _state(data.get("state")),
-        data.get("error", ""),
-        tuple(State(*each) for each in data.get("left", ())),
-        data.get("f", 0),
-        tuple(State(*each) for each in data.get("k", ())),
-        tuple(data["b"]) if "b" in data else None,
-        data.get("i", 0),
-        data.get("o", 0),
-        data.get("w", ""),
-        bool(data.get("r")),
-        data.get("a", ""),
-        _state(data.get("fs")),
-        tuple(_session(each, name) for each in data.get("u", ())),
-        data.get("v", ""),
+        name=name,
+        composition=data["c"],
+        attempts=data.get("n", 0),
+        sessions=tuple(_session(each, name) for each in data.get("s", ())),
+        state=_state(data.get("state")),
+        error=data.get("error", ""),
+        garbage_states=tuple(State(*each) for each in data.get("left", ())),
+        rollback_revision=data.get("f", 0),
+        retained_states=tuple(State(*each) for each in data.get("k", ())),
+        restart_lineage=tuple(data["b"]) if "b" in data else None,
+        incarnation=data.get("i", 0),
+        origin=data.get("o", 0),
+        form=data.get("w", ""),
+        renumbers=bool(data.get("r")),
+        state_source=data.get("a", ""),
+        rollback_state=_state(data.get("fs")),
+        unmade_sessions=tuple(_session(each, name) for each in data.get("u", ())),
+        unread=data.get("v", ""),
     )
 
 
