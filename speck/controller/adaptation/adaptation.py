@@ -21,16 +21,16 @@ from speck.controller.adaptation.freshness import undecidable_text, was_fresh
 from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.observations import Observations
 from speck.controller.adaptation.obstacles import Obstacles
+from speck.controller.adaptation.pending import PendingStep
 from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import AdaptationState, Cuts, StepOutcome, StepRecord, Trigger
+from speck.core.adaptation import AdaptationState, StepOutcome, StepRecord, Trigger
 from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import AUTOMATIC, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
 from speck.errors import (
     Busy,
-    NotFound,
     Overloaded,
     SpeckError,
     StalePlan,
@@ -43,7 +43,7 @@ from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.pace import LEAST
 from speck.observe.sampler import Sampler
-from speck.placement.adaptation import limits, verdict
+from speck.placement.adaptation import limits
 from speck.placement.adaptation.decide import (
     Choice,
     Revert,
@@ -54,7 +54,7 @@ from speck.placement.adaptation.decide import (
     with_refusal,
 )
 from speck.placement.adaptation.knowledge import undecidable
-from speck.placement.adaptation.situation import Progress, Realised, Situation
+from speck.placement.adaptation.situation import Situation
 from speck.placement.profile import Known, SiteProfile, Value
 from speck.store import Event, Head, Store
 from speck.store.deployments import Deployments
@@ -64,7 +64,6 @@ _log = logging.getLogger(__name__)
 AUTHOR = "placement"  # of the revisions that the loop makes, for people
 ROUND_PERIOD = 10.0  # s between two looks at what is measured
 ATTENTION = 60.0  # s, for which a look keeps the measuring going
-RECENT = 20  # operations among which that of a step is looked for
 
 
 @dataclass
@@ -293,11 +292,11 @@ class Adaptation:
         memory, head, now = self._memory(name), self.deployments.head(name), self.clock()
         options, figures, observed = self._options(head), present.figures, self._observations_of(name)
         hold, waiting = self.obstacles.of(name), undecidable(present.model, present.inputs)
-        pending, fixed = memory.pending, waiting.keys() | set(observed.idle)
+        pending, fixed = self._pending(memory, head), waiting.keys() | set(observed.idle)
         seen = Situation(
             revision=head.revision,
             trigger=trigger,
-            automatic=pending is not None and self._has_made(name, pending, head),
+            automatic=pending is not None and pending.has_made_revision(),
             applied=self._take_applied(name),
             options=options,
             objective=figures.objective,
@@ -314,10 +313,10 @@ class Adaptation:
             idle=observed.idle,
             awaited=[job for job, cause in waiting.items() if was_fresh(present.inputs, cause)],
             stale=undecidable_text(present, observed),
-            stranded=pending is not None and self.obstacles.is_stranded(pending),
-            progress=None if pending is None else self._progress(name, pending, head),
-            failing=[] if pending is None else self._failing(name, pending, now),
-            realised=None if pending is None or hold else self._realised(name, pending, present, observed),
+            stranded=pending is not None and self.obstacles.is_stranded(pending.record),
+            progress=None if pending is None else pending.progress(),
+            failing=[] if pending is None else pending.failing(now),
+            realised=None if pending is None or hold else pending.realised(present, observed),
         )
         decidable = set(present.model.jobs) - fixed
         if pending is not None or hold or seen.silent or memory.paused > now or not decidable:
@@ -333,75 +332,23 @@ class Adaptation:
             rewires=advised.rewires,
         )
 
-    def _has_made(self, name: str, step: StepRecord, head: Head) -> bool:
-        """True if the operation of a step has made the last revision; its author proves nothing."""
-        begun = bool(step.operation) or self._operation(name, step) is not None
-        return head.revision == step.revision and begun
+    def _pending(self, memory: AdaptationState, head: Head) -> PendingStep | None:
+        if memory.pending is None:
+            return None
+        return PendingStep(
+            record=memory.pending,
+            head=head,
+            deployments=self.deployments,
+            operations=self.operations,
+            obstacles=self.obstacles,
+            measures=self.measures,
+            mover=self.mover,
+        )
 
     def _take_applied(self, name: str) -> bool:
         applied = name in self._applied
         self._applied.discard(name)
         return applied
-
-    def _progress(self, name: str, step: StepRecord, head: Head) -> Progress | None:
-        """The progress of the operation of a step; ``None`` if it was not begun."""
-        if head.revision < step.revision:
-            return None
-        data = self._operation(name, step)
-        if data is None:  # too long ago to be stored
-            return Progress(state=OperationState.SUCCEEDED)
-        state = OperationState(data["state"])
-        # What an operation leaves waiting is done later, by heals.
-        waits = state is OperationState.WAITING
-        if waits and (step.due or self.deployments.snapshot(head).runs_as_desired(step.jobs)):
-            return Progress(state=OperationState.SUCCEEDED)
-        failed = [each for each in data["actions"] if each["state"] == "failed"]
-        why = "; ".join(filter(None, [data["error"], *(each["error"] for each in failed)]))
-        return Progress(state=state, ended=data["ended"] or 0.0, error=why)
-
-    def _failing(self, name: str, step: StepRecord, now: float) -> list[str]:
-        """The jobs of a step that have failed since it was looked at, or wait for their next attempt."""
-        since = step.looked - now + self.steady() if step.due else math.inf  # repairs begin it
-        return self.obstacles.failing(name, step.jobs, since)
-
-    def _operation(self, name: str, step: StepRecord) -> dict[str, Any] | None:
-        identifier = step.operation or next(
-            (
-                each["id"]
-                for each in self.operations.last(RECENT, composition=name)
-                if each["kind"] == OperationKind.PLACE and each["revision"] == step.revision
-            ),
-            "",
-        )
-        try:
-            return self.operations.data(identifier)
-        except NotFound:
-            return None
-
-    def _realised(
-        self, name: str, step: StepRecord, present: Present, observed: Observations
-    ) -> Realised | None:
-        """The effect of a step, where its jobs' figures are measured at the target."""
-        judged = verdict.judged_jobs(present.model, step)
-        lags = observed.falls_behind(judged, max(verdict.WINDOW, present.inputs.interval))
-        if lags is None:
-            return None
-        if step.due and isinstance(step.target, Cuts):
-            return self._seen(step, self.mover.recut_effect(name, step, present, lag_grows=lags), observed)
-        if not step.due or not {step.source, step.target} <= self.measures.inventory.sites.keys():
-            return None
-        costs = {
-            name: profile.cost.value
-            for name, profile in present.inputs.jobs.items()
-            if profile.cost is not None and profile.cost.known is Known.MEASURED
-        }
-        return self._seen(step, verdict.realised(present.model, step, costs, lag_grows=lags), observed)
-
-    def _seen(self, step: StepRecord, found: Realised | None, observed: Observations) -> Realised | None:
-        """The effect of a step, noted among the observations."""
-        predicted = verdict.predicted_gain(step)
-        observed.realised = found.gain / predicted if found is not None and predicted else None
-        return found
 
     # --- carrying out
 
