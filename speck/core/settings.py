@@ -105,7 +105,7 @@ def _check(settings: Any, *others: str | None) -> None:
 class HistoryBounds:
     """Bounds of the stored history: revisions of each composition, operations and events of all together.
 
-    Of ``deleted`` compositions so many are retained, with their revisions and the code of these.
+    ``deleted`` is the number of deleted compositions that are retained, with their revisions and their code.
 
     Operations (``healings``) and events (``loop_events``) of the reconciler are counted apart, so that a job
     that keeps dying does not push what users did out of the history.

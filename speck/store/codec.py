@@ -21,15 +21,15 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     join/SHA256                     a code with which a site joins
     tries/JOB                       how often a job that does not come up was tried, and when it is again
     operation/ID                    one apply: its plan, how it ended (compressed)
-    healing/ID                      the same of what the loop did by itself, with a bound of its own
+    healing/ID                      the same of automatic operations, with a separate bound
     profile/job/NAME/FORM           the measured load of a job in a form (profile_fingerprint)
     profile/cut/NAME/FORM           the measured errors of the estimate of an input job at a cut
     profile/link/FROM/TO            the measurements of a link between two sites
     profile/site/NAME               those of a site
     adapt/NAME                      the memory of a composition's adaptation (compressed)
     event/NUMBER                    the audit log, oldest first, bounded
-    loop/NUMBER                     the loop's own entries of it, each with the number of the event that
-                                    follows it, bounded
+    loop/NUMBER                     its entries of automatic operations, each with the number of the
+                                    event that follows it, bounded
 
 A job's fields are kept once, in a revision, and an attempt points there: that, and compression of
 whatever holds many jobs, keeps a job small.

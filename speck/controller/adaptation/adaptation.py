@@ -112,7 +112,7 @@ class Adaptation:
             self.loop.start()
 
     def close(self) -> None:
-        """Decide no more."""
+        """Stop the thread, and wait for it."""
         self.loop.close()
 
     def _timed_round(self) -> float:
@@ -141,7 +141,7 @@ class Adaptation:
         return self._shown(self.deployments.known_head(name))
 
     def pause(self, name: str, seconds: float) -> dict[str, Any]:
-        """Hold a composition for so many seconds: no step and no way back.
+        """Hold a composition for this time, s: no step and no way back.
 
         Raises :class:`~speck.errors.NotFound`.
         """

@@ -4,7 +4,7 @@ Of the engines of pools it measures the jobs; those with a hook are started and 
 
 A loop of its own beside the reconciler, with a thread for each engine at most and one for each hook: an
 engine that is silent, or a hook that hangs, delays nothing else.  It starts, stops and moves no job: one that
-has no room waits for its engine as ever, and starts when a worker has come.  While workers of an engine are
+has no room waits for its engine as before, and starts when a worker has come.  While workers of an engine are
 stopped no job is started there, since the engine might choose one of them; nor at an engine that is stopped.
 """
 
