@@ -1,4 +1,4 @@
-"""Compositions and jobs: from YAML, JSON or parsed data to checked values."""
+"""Compositions and jobs: from YAML or JSON to checked values."""
 
 from __future__ import annotations
 
@@ -79,18 +79,6 @@ def load_composition(
         document = read_document(text, format=format, max_bytes=max_bytes)
         environment = Environment(inventory, registry, _roots(root), sent)
         return _load(document, environment, default_name)
-
-
-def load_jobs(
-    data: Mapping[str, Any],
-    *,
-    inventory: Inventory,
-    registry: Registry,
-    root: Path | Sequence[Path],
-    default_name: str,
-) -> Loaded:
-    """Load a composition from parsed data; parameters and errors as of :func:`load_composition`."""
-    return _load(Document(data), Environment(inventory, registry, _roots(root)), default_name)
 
 
 def load_job(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from speck.binder import Registry
 from speck.core.inventory import Engine, Inventory, Site
 from speck.errors import InvalidInput
-from speck.schema.compositions import Loaded, load_composition, load_jobs
+from speck.schema.compositions import Loaded, load_composition
 from testbed.benches.examples import REGISTRY, one_site
 
 INVENTORY = Inventory(
@@ -41,8 +44,19 @@ CLEAN = {**FLINK, "spe_address": "sc://10.0.0.1:15002", "entry_class": "clean", 
 
 
 def load(root: Path, *jobs: Any, **top: Any) -> Loaded:
-    data = {"jobs": list(jobs), **top}
-    return load_jobs(data, inventory=INVENTORY, registry=REGISTRY, root=root, default_name="test")
+    return load_data(root, {"jobs": list(jobs), **top})
+
+
+def load_data(root: Path | Sequence[Path], data: Any, registry: Registry = REGISTRY) -> Loaded:
+    """Load plain data as a client of the REST interface sends them."""
+    return load_composition(
+        json.dumps(data),
+        inventory=INVENTORY,
+        registry=registry,
+        root=root,
+        default_name="test",
+        format="json",
+    )
 
 
 def read(root: Path, text: str | bytes, **options: Any) -> Loaded:

@@ -12,10 +12,10 @@ import pytest
 
 from speck.binder import Registry
 from speck.errors import Fault, InvalidInput
-from speck.schema.compositions import client_id_conflicts, load_job, load_jobs
+from speck.schema.compositions import client_id_conflicts, load_job
 from speck.schema.fault_report import fault_data
 from testbed.benches.examples import MQTT, REGISTRY, SPARK, job
-from tests.schema.loading import CLEAN, FLINK, INVENTORY, faults_of, load, read, without
+from tests.schema.loading import CLEAN, FLINK, INVENTORY, faults_of, load, load_data, read, without
 
 TEXT = "not text (YAML reads yes, no, on and off as booleans: put it in quotes)"
 BROKER = "(expected tcp://HOST:PORT or mqtts://HOST:PORT)"
@@ -128,7 +128,7 @@ def test_an_engine_that_no_binder_serves(root: Path) -> None:
     with pytest.raises(
         InvalidInput, match=r"'flink' is not served by any installed binder \(installed: spark\)"
     ):
-        load_jobs({"jobs": [FLINK]}, inventory=INVENTORY, registry=registry, root=root, default_name="x")
+        load_data(root, {"jobs": [FLINK]}, registry)
 
 
 def test_a_login_written_into_an_address_is_not_repeated(root: Path) -> None:

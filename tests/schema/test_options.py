@@ -11,9 +11,8 @@ import pytest
 
 from speck.binder import Registry
 from speck.errors import InvalidInput
-from speck.schema.compositions import load_jobs
 from testbed.benches.examples import MQTT, PIPELINES, SPARK
-from tests.schema.loading import CLEAN, FLINK, INVENTORY, faults_of, load, read
+from tests.schema.loading import CLEAN, FLINK, faults_of, load, load_data, read
 
 
 def warnings_of(root: Path, *jobs: Any) -> list[str]:
@@ -110,7 +109,7 @@ def test_a_binder_that_does_not_name_the_treatments_of_failing_messages_knows_no
     old = Registry.of([replace(SPARK, on_error=("fail",)), MQTT])
     data = {"jobs": [CLEAN | {"on_error": "skip"}]}
     with pytest.raises(InvalidInput, match="on_error 'skip' is not supported by the binder of 'spark'"):
-        load_jobs(data, inventory=INVENTORY, registry=old, root=root, default_name="test")
+        load_data(root, data, old)
 
 
 def test_results_may_be_retained_where_the_connector_can(root: Path) -> None:
@@ -120,13 +119,7 @@ def test_results_may_be_retained_where_the_connector_can(root: Path) -> None:
     assert "retain 'always'" in found
     old = Registry.of([replace(SPARK, retains=False), MQTT])
     with pytest.raises(InvalidInput, match="retain true is not supported by the binder of 'spark'"):
-        load_jobs(
-            {"jobs": [CLEAN | {"retain": True}]},
-            inventory=INVENTORY,
-            registry=old,
-            root=root,
-            default_name="test",
-        )
+        load_data(root, {"jobs": [CLEAN | {"retain": True}]}, old)
 
 
 def test_real_time_is_a_trigger_of_jobs_on_spark_connect(root: Path) -> None:
@@ -141,7 +134,7 @@ def test_real_time_is_a_trigger_of_jobs_on_spark_connect(root: Path) -> None:
     data = {"jobs": [CLEAN | {"trigger": "real-time"}]}
     right = "is not supported by the binder of 'spark' (expected an interval, or an engine on Spark Connect)"
     with pytest.raises(InvalidInput, match=re.escape(right)):
-        load_jobs(data, inventory=INVENTORY, registry=standalone, root=root, default_name="test")
+        load_data(root, data, standalone)
 
 
 def test_real_time_fits_no_other_output_mode(root: Path) -> None:
@@ -176,4 +169,4 @@ def test_an_output_mode_is_that_of_a_spark_job(root: Path) -> None:
     old = Registry.of([replace(SPARK, output_modes=False), MQTT])
     data = {"jobs": [CLEAN | {"output_mode": "update"}]}
     with pytest.raises(InvalidInput, match="output_mode 'update' is not supported by the binder of 'spark'"):
-        load_jobs(data, inventory=INVENTORY, registry=old, root=root, default_name="test")
+        load_data(root, data, old)

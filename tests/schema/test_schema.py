@@ -10,11 +10,11 @@ from marshmallow import Schema
 
 from speck.core.job import Job, shown_name
 from speck.errors import InvalidInput
-from speck.schema.compositions import load_job, load_jobs
+from speck.schema.compositions import load_job
 from speck.schema.inventory_schemas import InventorySchema, SiteSchema
 from speck.schema.schemas import CompositionSchema, JobSchema
 from testbed.benches.examples import PIPELINES, REGISTRY, make_jar
-from tests.schema.loading import CLEAN, FLINK, INVENTORY, faults_of, load, read, without
+from tests.schema.loading import CLEAN, FLINK, INVENTORY, faults_of, load, load_data, read, without
 
 
 @pytest.mark.parametrize(("name", "jobs"), [("figure3", "A B C D"), ("figure4", "A C C2 D")])
@@ -148,9 +148,7 @@ def test_the_hash_of_the_code_follows_its_content(root: Path, tmp_path: Path) ->
 
 def test_the_first_root_that_has_the_file_gives_it(root: Path, tmp_path: Path) -> None:
     data = {"jobs": [FLINK]}
-    loaded = load_jobs(
-        data, inventory=INVENTORY, registry=REGISTRY, root=[tmp_path, root], default_name="test"
-    )
+    loaded = load_data([tmp_path, root], data)
     assert loaded.composition.jobs["A"].code_hash
 
 
