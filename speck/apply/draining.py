@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.job_events import Confirmed
-from speck.apply.leaving import endpoint, left_sessions
+from speck.apply.leaving import left_sessions
 from speck.apply.sessions import Sessions
 from speck.binder import BrokerBinder, Capability, EngineBinder
 from speck.core.graph import source_of
@@ -85,7 +85,7 @@ class SourceSwitch:
         left = None if former is None else source_of(former[0])
         others = (each for each in self._sessions(name) if each != current)
         return tuple(
-            each for each in others if self._allowed or each in self.processed or endpoint(each) == left
+            each for each in others if self._allowed or each in self.processed or each.source == left
         )
 
     # --- copies
@@ -135,10 +135,10 @@ class SourceSwitch:
     def _last_reader(self, name: str, session: SessionRecord) -> tuple[int, Job] | None:
         for record in self.context.store.attempts(name):
             form = self.context.form(record)
-            if source_of(form) == endpoint(session):
+            if source_of(form) == session.source:
                 return record.revision, form
         history = History(self.context.store)
-        return history.last_reader(self.context.operation.composition, name, [endpoint(session)])
+        return history.last_reader(self.context.operation.composition, name, [session.source])
 
     # --- sessions
 

@@ -293,7 +293,7 @@ def _without_replay(record: JobRecord, start: str) -> JobRecord:
     if not record.sessions or record.sessions[-1].start == start:
         return record
     *former, last = record.sessions
-    if not any(each.start and _same_source(each, last) for each in former):
+    if not any(each.start and each.source == last.source for each in former):
         return record
     return replace(record, sessions=(*former, replace(last, start="")), unread="")
 
@@ -301,7 +301,7 @@ def _without_replay(record: JobRecord, start: str) -> JobRecord:
 def _settled(record: JobRecord, released: Collection[SessionRecord]) -> JobRecord:
     """The record without a way back to these sessions, and to those whose messages the last one has too."""
     former, last = record.sessions[:-1], record.sessions[-1:]
-    gone = [each for each in former if each in released or _same_source(each, *last)]
+    gone = [each for each in former if each in released or each.source == last[0].source]
     return replace(
         record,
         sessions=_marked(record.sessions, gone),
@@ -312,10 +312,6 @@ def _settled(record: JobRecord, released: Collection[SessionRecord]) -> JobRecor
 def _marked(sessions: Iterable[SessionRecord], gone: Collection[SessionRecord]) -> tuple[SessionRecord, ...]:
     """The sessions, those that are gone as to be deleted."""
     return tuple(replace(each, start="") if each in gone else each for each in sessions)
-
-
-def _same_source(one: SessionRecord, other: SessionRecord) -> bool:
-    return (one.broker, one.topic) == (other.broker, other.topic)
 
 
 def _location(state: State | None) -> str | None:

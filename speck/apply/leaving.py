@@ -31,8 +31,11 @@ def left_sessions(
     return [
         each
         for each in remaining
-        if (source := endpoint(each)) == former
-        or (source != now and not history.is_reverted(composition, name, source, former if runs else None))
+        if each.source == former
+        or (
+            each.source != now
+            and not history.is_reverted(composition, name, each.source, former if runs else None)
+        )
     ]
 
 
@@ -46,14 +49,9 @@ def left_sources(
         if record is None or isinstance(action, Keep) or len(record.sessions) < 2:
             continue
         left = left_sessions(history, plan.composition, action, record.sessions)
-        if others := frozenset(map(endpoint, left)) - {source_of(_former(action))}:
+        if others := frozenset(each.source for each in left) - {source_of(_former(action))}:
             found[record.name] = others
     return found
-
-
-def endpoint(session: SessionRecord) -> Endpoint:
-    """The source that a session collects."""
-    return Endpoint(session.broker, session.topic)
 
 
 def _former(action: Action) -> Job:

@@ -16,6 +16,7 @@ from speck.apply.abandon import Abandoner, dropped_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_events import SessionEnsured, SessionIntended, SessionsDetached
 from speck.binder.retry import with_retries
+from speck.core.graph import source_of
 from speck.core.job import Job, is_replay, owner_in, replay_name, session_name
 from speck.core.lifecycle import EventKind
 from speck.core.start import LATEST
@@ -135,14 +136,14 @@ class Sessions:
         former = self.abandoner.abandon_sessions(record, record.sessions[:-1])
         released = tuple(each for each in former if not self._stays(name, each))
         for session in released:
-            self._retire(name, session, report=not _same_source(session, record.sessions[-1]))
+            self._retire(name, session, report=session.source != record.sessions[-1].source)
         if released:
             self.context.note(name, SessionsDetached(released))
 
     def _stays(self, name: str, session: SessionRecord) -> bool:
         if self.context.operation.request.give_up or not session.start:
             return False
-        if _same_source(session, self.context.record(name).sessions[-1]):
+        if session.source == self.context.record(name).sessions[-1].source:
             return False  # the job reads again: what waits here is in the current session too
         waiting = self.waiting(name, session)
         if waiting:
@@ -249,7 +250,7 @@ def reads_again(job: Job, record: JobRecord) -> bool:
     session = _known_session(job, record)
     if session is not None:
         return session.name == record.unread
-    return any(_reads_from(each, job) for each in record.sessions)
+    return any(each.source == source_of(job) for each in record.sessions)
 
 
 def _known_session(job: Job, record: JobRecord, others: Container[str] = ()) -> SessionRecord | None:
@@ -257,15 +258,7 @@ def _known_session(job: Job, record: JobRecord, others: Container[str] = ()) -> 
     found = [
         each
         for each in reversed(record.sessions)
-        if _reads_from(each, job) and each.name not in others and each.start
+        if each.source == source_of(job) and each.name not in others and each.start
     ]
     same = (each for each in found if each.start == job.start)
     return next(same, found[0] if found and job.start == LATEST else None)
-
-
-def _reads_from(session: SessionRecord, job: Job) -> bool:
-    return (session.broker, session.topic) == (job.source_broker, job.source_topic)
-
-
-def _same_source(session: SessionRecord, other: SessionRecord) -> bool:
-    return (session.broker, session.topic) == (other.broker, other.topic)

@@ -79,7 +79,7 @@ class Writers:
             if is_filter(session.topic):
                 filters[session.broker].append(session)
             else:
-                exact[Endpoint(session.broker, session.topic)].append(session)
+                exact[session.source].append(session)
         self._exact, self._filters = exact, filters
 
     def admit(self, job: Job) -> None:

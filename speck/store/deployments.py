@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
-from speck.core.graph import Endpoint, source_of
+from speck.core.graph import source_of
 from speck.core.job import Composition, Job, form_fingerprint
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Deployed
@@ -233,7 +233,7 @@ class Deployments:
     def _former(self, record: JobRecord, desired: Mapping[str, Job]) -> Job | None:
         """The last form of a job that nothing runs: the one that read through a session which it leaves."""
         job = desired.get(record.name)
-        sources = {Endpoint(each.broker, each.topic) for each in record.sessions if each.start}
+        sources = {each.source for each in record.sessions if each.start}
         if job is None or not (others := sources - {source_of(job)}):
             return job
         is_reverted = partial(self.history.is_reverted, record.composition, record.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from speck.core.graph import Endpoint
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase, RevisionState
 from speck.core.placement import PlacementOptions
@@ -86,6 +87,11 @@ class SessionRecord:
     name: str
     topic: str
     start: str = LATEST
+
+    @property
+    def source(self) -> Endpoint:
+        """The endpoint whose messages it collects."""
+        return Endpoint(self.broker, self.topic)
 
 
 @dataclass(frozen=True, slots=True)

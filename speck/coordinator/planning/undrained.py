@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from speck.apply.leaving import endpoint, left_sessions
+from speck.apply.leaving import left_sessions
 from speck.binder.pool import BinderPool
 from speck.core.graph import source_of
 from speck.core.job import Job
@@ -50,7 +50,7 @@ class UndrainedSessions:
         self, name: str, rewiring: Rewiring, session: SessionRecord, runs: bool
     ) -> UndrainedSession | None:
         away = rewiring.former.spe_address in self.left_behind
-        read = runs and endpoint(session) == source_of(rewiring.former)
+        read = runs and session.source == source_of(rewiring.former)
         # At an abandoned engine, a copy that loses its session for a moment does no harm.
         waiting = None if read and not away else self._count(session)
         fate, lossless = self._fate(read, runs, away)
