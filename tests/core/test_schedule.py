@@ -9,32 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from speck.core.graph import Endpoint
 from speck.core.job import Job
-from speck.core.plan import Deployed, Plan, make_plan
-from speck.core.rewiring import rewirings
-from speck.core.runtime import JobState, JobStatus
+from speck.core.plan import Plan
 from speck.core.schedule import Step, StepKind, blocked, schedule, schedule_data
 from testbed.benches.jobs_by_hand import chain, make_job
+from tests.core.plans_by_hand import (
+    A_ELSEWHERE,
+    B1,
+    B2,
+    B_ELSEWHERE,
+    PARKS,
+    PARKS_ELSEWHERE,
+    READS_ELSEWHERE,
+    READS_PARKED,
+    REPAIRS,
+    A,
+    B,
+    C,
+    planned,
+)
 from tests.support.properties import property_test
 
-B1, B2, E2 = "tcp://b1:1883", "tcp://b2:1883", "sc://e2:1"
-A, B, C = chain("a", "b", "c")
-A_ELSEWHERE, B_ELSEWHERE = replace(A, sink_topic="x1"), replace(B, source_topic="x1")
+E2 = "sc://e2:1"
 ALL = frozenset("abc")
-PARKS, READS_PARKED = make_job("a", "t0", "t1", park_topic="bad"), make_job("b", "bad", "repaired")
-REPAIRS = replace(READS_PARKED, sink_topic="t0")
-PARKS_ELSEWHERE, READS_ELSEWHERE = (
-    replace(PARKS, park_topic="x/bad"),
-    replace(READS_PARKED, source_topic="x/bad"),
-)
-
-
-def planned(former: list[Job], desired: list[Job], *dead: str) -> Plan:
-    """The plan from running jobs to others; ``dead`` are the names of those that have failed since."""
-    stored = {job.job_name: Deployed(job) for job in former}
-    statuses = {name: JobStatus(JobState.FAILED, observed_at=0.0) for name in dead}
-    return make_plan("traffic", 1, {job.job_name: job for job in desired}, stored, statuses)
 
 
 def steps(text: str) -> tuple[Step, ...]:
@@ -559,73 +556,3 @@ def test_a_composition_with_the_name_of_a_job_blocks_nothing() -> None:
     plan = planned([A, B], [replace(A, trigger="1 second"), B])
     found = schedule(replace(plan, composition="a"), prunable={"b"})
     assert blocked(found, {"a": "is silent"}, frozenset()) == {"a": "is silent"}
-
-
-# --- jobs that drain their source -----------------------------------------------------------------
-
-
-def waits(former: list[Job], desired: list[Job]) -> dict[str, set[str]]:
-    """For each job that must process what waits: the writers that it waits for."""
-    actions = {each.job.job_name: each for each in planned(former, desired).actions}
-    found = rewirings(actions, delete_all=not desired)
-    return {name: set(each.writers) for name, each in found.items()}
-
-
-REWIRINGS = {
-    "nothing changes": ([A, B, C], [A, B, C], {}),
-    "code changes only": ([A, B], [A, replace(B, trigger="1 second")], {}),
-    "topic between two": ([A, B, C], [A_ELSEWHERE, B_ELSEWHERE, C], {"b": {"a"}}),
-    "writer stays as it is": ([A, B, C], [A, B_ELSEWHERE, C], {"b": set()}),
-    "writer changes and writes on": ([A, B], [replace(A, trigger="1 second"), B_ELSEWHERE], {"b": set()}),
-    "middle one goes": ([A, B, C], [A_ELSEWHERE, replace(C, source_topic="x1")], {"b": {"a"}, "c": {"b"}}),
-    "branch goes": ([A, B, C], [make_job("k", "p", "q")], {"a": set(), "b": {"a"}, "c": {"b"}}),
-    "reader goes and writer stays": ([A, B], [A], {"b": set()}),
-    "all goes": ([A, B, C], [], {}),
-    "wildcard": (
-        [A, make_job("w", "+", "out/w")],
-        [A_ELSEWHERE, make_job("w", "elsewhere", "out/w")],
-        {"w": {"a"}},
-    ),
-    "parking topic": ([PARKS, READS_PARKED], [PARKS_ELSEWHERE, READS_ELSEWHERE], {"b": {"a"}}),
-    "job that parks goes with the reader": ([PARKS, READS_PARKED, C], [C], {"a": set(), "b": {"a"}}),
-    "job parks no more": ([PARKS, READS_PARKED], [replace(PARKS, park_topic=None)], {"b": {"a"}}),
-    "parking topic alone": (
-        [PARKS, B],
-        [PARKS_ELSEWHERE, replace(B, source_topic="other")],
-        {"b": set()},
-    ),
-    "repaired messages go back": ([PARKS, REPAIRS, C], [C], {"a": {"b"}, "b": set()}),
-    "what runs forms a cycle": (
-        [make_job("p", "t0", "t1"), make_job("q", "t1", "t0")],
-        [make_job("p", "x0", "x1"), make_job("q", "x1", "x2")],
-        {"p": set(), "q": set()},
-    ),
-}
-
-
-@pytest.mark.parametrize(("former", "desired", "expected"), REWIRINGS.values(), ids=REWIRINGS.keys())
-def test_who_waits_for_whom(former: list[Job], desired: list[Job], expected: dict[str, set[str]]) -> None:
-    assert waits(former, desired) == expected
-
-
-@pytest.mark.parametrize("topic", ["x1", "+"])
-def test_a_reader_waits_for_the_writers_of_each_session_that_it_leaves(topic: str) -> None:
-    """Its writer was switched before, and the reader never came to read there."""
-    plan = planned([A_ELSEWHERE, B], [replace(A, sink_topic="x2"), replace(B, source_topic="x2")])
-    left = {"b": [Endpoint(B1, topic)]}
-    actions = {each.job.job_name: each for each in plan.actions}
-    assert {name: each.writers for name, each in rewirings(actions).items()} == {"b": frozenset()}
-    assert rewirings(actions, left=left)["b"].writers == {"a"}
-    drain = next(each for each in schedule(plan, left=left) if each.kind is StepKind.DRAIN)
-    assert (StepKind.AWAIT_RUNNING, "a") in drain.needs
-
-
-def test_sessions_of_other_revisions_make_no_cycle() -> None:
-    plan = planned(
-        [A_ELSEWHERE, B],
-        [replace(A, source_topic="y0", sink_topic="y1"), replace(B, source_topic="y1", sink_topic="y2")],
-    )
-    actions = {each.job.job_name: each for each in plan.actions}
-    left = {"a": [Endpoint(B1, "t2")], "b": [Endpoint(B1, "x1")]}
-    found = rewirings(actions, left=left)
-    assert {name: each.writers for name, each in found.items()} == {"a": frozenset(), "b": frozenset()}
