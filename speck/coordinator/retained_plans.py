@@ -10,7 +10,6 @@ from typing import Any
 from speck.apply.operation import Operation
 from speck.apply.planned import PlannedChange
 from speck.coordinator.changes import Changes
-from speck.coordinator.placing.changed_inputs import changed_inputs
 from speck.coordinator.placing.figures import proposal_data
 from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
 from speck.coordinator.planning.planner import refuse_stale
@@ -176,9 +175,7 @@ class RetainedPlans:
         refuse_stale(head, retained.planned.head.revision)
         if retained.placed is None:
             return
-        if not (changed := self.placer.lost_sites(retained.placed)):
-            changed = list(changed_inputs(retained.placed.model, self.placer.remodel(retained.placed)))
-        if changed:
+        if changed := self.placer.changed_since(retained.placed):
             raise Conflict(
                 f"{retained.name} is stale: {'; '.join(changed[:3])} "
                 "(expected inputs within a fifth of those it was computed from: speck advise)"

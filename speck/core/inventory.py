@@ -326,6 +326,11 @@ class Inventory:
     brokers: Mapping[str, Broker] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
 
+    @property
+    def snapshot(self) -> Inventory:
+        """The inventory as it is now, which does not change while something is computed from it."""
+        return self
+
     # Indexes by address, as there may be thousands of sites.
 
     @cached_property

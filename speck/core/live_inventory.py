@@ -15,7 +15,8 @@ class LiveInventory(Inventory):
     """All parts of a coordinator hold the same one.  Safe to use from several threads.
 
     Its indexes are always made beforehand: one that a thread makes while the sites change would be of the
-    former sites, and stay.
+    former sites, and stay.  Two look-ups may be of different sites: what looks up a site by a name that it
+    has from here takes a :attr:`snapshot` first.
     """
 
     def __post_init__(self) -> None:
@@ -26,7 +27,13 @@ class LiveInventory(Inventory):
         made = Inventory(other.sites, other.brokers, other.links)
         for name in _INDEXES:
             getattr(made, name)
-        self.__dict__.update(made.__dict__)
+        self.__dict__.update(made.__dict__, _made=made)
+
+    @property
+    def snapshot(self) -> Inventory:
+        """See :attr:`Inventory.snapshot`."""
+        made: Inventory = self.__dict__["_made"]
+        return made
 
 
 def live(inventory: Inventory) -> LiveInventory:

@@ -140,10 +140,13 @@ class Prober:
     # --- links
 
     def _link(self, probe: Probe) -> str:
-        link = (probe.site, probe.target)
-        self._refuse_link(link, self.measures.measured_link(link))
-        broker = next(each.broker_address for each in self.inventory.places() if each.name == probe.target)
-        found = self._first(self.inventory.sites[probe.site], lambda engine: engine.probe_link(broker))
+        link, site = (probe.site, probe.target), self._named(probe.site)
+        broker = self.inventory.broker_named(probe.target)
+        known = self.measures.links().get(link)
+        if broker is None or known is None:
+            raise _Refusal(f"{probe.target!r} is no longer in the inventory")
+        self._refuse_link(known, self.measures.measured_link(link))
+        found = self._first(site, lambda engine: engine.probe_link(broker.broker_address))
         now = self.clock()
         active = LinkProfile(
             source=probe.site,
@@ -154,13 +157,12 @@ class Prober:
         self.measures.put_active(link, active)
         return f"{found.rtt * 1000:.3g} ms, {found.bandwidth * 8 / 1e6:.3g} Mbit/s"
 
-    def _refuse_link(self, link: Link, stored: MeasuredLink) -> None:
+    def _refuse_link(self, known: LinkProfile, stored: MeasuredLink) -> None:
         active = stored.active.round_trip if stored.active is not None else None
         age = math.inf if active is None else self.clock() - active.until
         if 0 <= age < ACTIVE:  # of one in the future nothing is known: the clock was set back since
             minutes = age / 60
             raise _Refusal(f"it was probed {minutes:.0f} min ago (once an hour is enough)")
-        known = self.measures.links()[link]
         if known.load is not None and known.bandwidth is not None:
             share = known.load.value / known.bandwidth.value
             if share > BUSY and not known.at_least:
@@ -169,7 +171,7 @@ class Prober:
     # --- sites
 
     def _site(self, probe: Probe) -> str:
-        found = self._first(self.inventory.sites[probe.site], lambda engine: engine.probe_core())
+        found = self._first(self._named(probe.site), lambda engine: engine.probe_core())
         # The geometric mean: the ratio of two sites is the same, whichever is the reference.
         speed = sqrt(found.stateless / REFERENCE.stateless * found.keyed / REFERENCE.keyed)
         if not _BOUNDS[0] <= speed <= _BOUNDS[1]:
@@ -177,6 +179,12 @@ class Prober:
         measured = Value(speed, Known.MEASURED, self.clock(), 1)
         self.measures.put_site(SiteProfile(name=probe.site, speed=measured))
         return f"speed {speed:.2f}"
+
+    def _named(self, site: str) -> Site:
+        """A site, which may have been removed since its probe was asked for."""
+        if (found := self.inventory.sites.get(site)) is None:
+            raise _Refusal(f"site {site!r} is no longer in the inventory")
+        return found
 
     def _first(self, site: Site, ask: Callable[[EngineBinder], _Found]) -> _Found:
         """The answer of the first engine of a site that can run a probe."""

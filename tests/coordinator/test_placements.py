@@ -22,6 +22,7 @@ from speck.core.runtime import State
 from speck.core.settings import Settings
 from speck.errors import Conflict, Expired, InvalidInput, NotFound, Overloaded, StaleRevision
 from speck.placement.policies import solver_available
+from speck.placement.profile import Inputs
 from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
@@ -567,6 +568,35 @@ def test_a_placement_whose_site_left_the_inventory_is_stale(bench: Bench) -> Non
     proposal = bench.propose(road_traffic())
     _without_b(bench)
     with pytest.raises(Conflict, match="site 'B' is no longer in the inventory"):
+        bench.services.retained_plans.accept_placement(proposal["id"], Request())
+
+
+def test_a_site_that_is_removed_while_a_placement_is_computed_is_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiles = Profiler.__call__
+
+    def removes_b(self: Profiler) -> Inputs:
+        _without_b(bench)
+        return profiles(self)
+
+    monkeypatch.setattr(Profiler, "__call__", removes_b)
+    with pytest.raises(InvalidInput, match="site 'B', which had engine"):
+        bench.propose(road_traffic(), PlacementRequest(constraints={"clean-b": ["B"]}))
+
+
+def test_a_site_that_is_removed_while_a_placement_is_accepted_is_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposal = bench.propose(road_traffic(), PlacementRequest(constraints={"clean-b": ["B"]}))
+    profiles = Profiler.__call__
+
+    def removes_b(self: Profiler) -> Inputs:
+        _without_b(bench)
+        return profiles(self)
+
+    monkeypatch.setattr(Profiler, "__call__", removes_b)
+    with pytest.raises(InvalidInput, match="site 'B', which had engine"):
         bench.services.retained_plans.accept_placement(proposal["id"], Request())
 
 

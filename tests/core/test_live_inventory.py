@@ -33,6 +33,16 @@ def test_no_index_is_made_later() -> None:
     assert set(vars(inventory)) == made
 
 
+def test_a_snapshot_stays_as_it_was() -> None:
+    inventory = live(Inventory({"A": A, "B": B}))
+    before = inventory.snapshot
+    inventory.replace(Inventory({"A": A}))
+    assert before == Inventory({"A": A, "B": B})
+    assert before.site_of_engine("sc://b:1") == B
+    assert inventory.snapshot == Inventory({"A": A})
+    assert inventory.snapshot.snapshot is inventory.snapshot
+
+
 def test_a_live_inventory_stays_the_same() -> None:
     inventory = live(Inventory({"A": A}))
     assert isinstance(inventory, LiveInventory)

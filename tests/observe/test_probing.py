@@ -12,6 +12,7 @@ import pytest
 from speck.binder import Registry
 from speck.coordinator import Services, build
 from speck.core.inventory import Inventory
+from speck.core.live_inventory import LiveInventory
 from speck.core.profile import AckSample, CoreProbe, LinkProbe
 from speck.core.settings import Settings
 from speck.errors import Conflict, NoCapacity, OutcomeUnknown
@@ -166,6 +167,23 @@ def test_one_probe_runs_at_a_time(bench: Bench) -> None:
     gate.set()
     assert bench.prober.await_end(30)
     assert [each.state for each in bench.prober.probes()] == [ProbeState.DONE] * 2
+
+
+def test_places_that_were_removed_before_their_probe_are_named(bench: Bench) -> None:
+    inventory = bench.services.coordinator.inventory
+    reached, gate = threading.Event(), threading.Event()
+    bench.profiled.during = lambda: (reached.set(), gate.wait(30))[1]
+    bench.prober.begin([("A", "D"), ("A", "S"), ("S", "A")], ["S"])
+    assert reached.wait(30)
+    assert isinstance(inventory, LiveInventory)
+    inventory.replace(Inventory({name: site for name, site in inventory.sites.items() if name != "S"}))
+    gate.set()
+    assert bench.prober.await_end(30)
+    assert [(each.state, each.message) for each in bench.prober.probes()[1:]] == [
+        (ProbeState.REFUSED, "'S' is no longer in the inventory"),
+        (ProbeState.REFUSED, "site 'S' is no longer in the inventory"),
+        (ProbeState.REFUSED, "site 'S' is no longer in the inventory"),
+    ]
 
 
 def test_nothing_is_probed_unasked(bench: Bench) -> None:

@@ -341,7 +341,6 @@ class Adaptation:
             deployments=self.deployments,
             operations=self.operations,
             obstacles=self.obstacles,
-            measures=self.measures,
             mover=self.mover,
         )
 

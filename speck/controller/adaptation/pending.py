@@ -13,7 +13,6 @@ from speck.controller.adaptation.obstacles import Obstacles
 from speck.core.adaptation import Cuts, StepRecord
 from speck.core.lifecycle import OperationKind, OperationState
 from speck.errors import NotFound
-from speck.observe.measures import Measures
 from speck.placement.adaptation import verdict
 from speck.placement.adaptation.situation import Progress, Realised
 from speck.placement.profile import Known
@@ -32,7 +31,6 @@ class PendingStep:
     deployments: Deployments
     operations: Operations
     obstacles: Obstacles
-    measures: Measures
     mover: Mover
 
     def has_made_revision(self) -> bool:
@@ -75,8 +73,8 @@ class PendingStep:
             return None
         if isinstance(step.target, Cuts):
             found = self.mover.recut_effect(self.head.name, step, present, lag_grows=lags)
-        elif not {step.source, step.target} <= self.measures.inventory.sites.keys():
-            return None
+        elif not {step.source, step.target} <= present.model.draft.inventory.sites.keys():
+            return None  # the model has its sites by the names that they had when it was made
         else:
             costs = {
                 name: profile.cost.value

@@ -291,7 +291,8 @@ class Upgrades:
 
     def _running(self, sites: Collection[str]) -> Mapping[str, Job]:
         """The jobs that run at the engines of some sites now, by name."""
-        engines = {each.spe_address for site in sites for each in self.inventory.sites[site].engines}
+        known = self.inventory.sites  # without those that were removed since
+        engines = {each.spe_address for site in sites if site in known for each in known[site].engines}
         deployed = by_engine(each for found in self.deployments.snapshots() for each in found.deployed())
         at = {key: each for key, each in deployed.items() if key[1] in engines}
         asked = ask(

@@ -194,7 +194,7 @@ class CutChoice:
         """The model of the whole composition with these cuts."""
         jobs = self.query.jobs(vector)
         composition = replace(self.composition, jobs={**self.composition.jobs, **jobs})
-        return self.placer.present(composition, self._inputs(vector, jobs))
+        return self.placer.present(composition, self._inputs(vector, jobs), self.model.draft.inventory)
 
     @property
     def _placement(self) -> PlacementOptions:
@@ -239,7 +239,8 @@ class CutChoice:
             jobs = self.query.jobs(vector)
             composition = replace(self.composition, jobs=jobs)
             others = [job for name, job in self.running.items() if name not in jobs and not self._own(name)]
-            model = self.placer.alone_in(composition, self._inputs(vector, jobs), self.inputs, others)
+            inputs, inventory = self._inputs(vector, jobs), self.model.draft.inventory
+            model = self.placer.alone_in(composition, inputs, self.inputs, others, inventory)
             self._figures[vector] = evaluate(model.problem, model.incumbent, slowest=False)
         return self._figures[vector]
 

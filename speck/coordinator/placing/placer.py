@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from speck.binder import Capability
 from speck.binder.pool import BinderPool
+from speck.coordinator.placing.changed_inputs import changed_inputs
 from speck.coordinator.placing.choices import Choices
 from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import Portable, portable, reachable
@@ -190,7 +191,8 @@ class Placer:
             raise InvalidInput([Fault(message, job=name, field="pin")], f"composition {composition.name!r}")
         if site:
             free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
-            draft = self._draft(with_strays_fixed(free, self.inventory, but=name))
+            inventory = self.inventory.snapshot
+            draft = self._draft(with_strays_fixed(free, inventory, but=name), inventory)
             group = next((each for each in draft.groups if name in each), (name,))
             wishes = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
             self._check(draft, wishes)
@@ -240,20 +242,29 @@ class Placer:
         settled = self.pools.assign(settled, reserve=reserve)
         return PlacementResult(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
 
-    def present(self, composition: Composition, inputs: Inputs) -> Model:
-        """The model of a composition as it runs; no engine is asked."""
-        return self._model(self._draft(composition), PlacementRequest(), hold=True, inputs=inputs)
+    def present(self, composition: Composition, inputs: Inputs, inventory: Inventory | None = None) -> Model:
+        """The model of a composition as it runs; no engine is asked.
+
+        Models that are compared have the same ``inventory``; ``None``: that of now.
+        """
+        draft = self._draft(composition, inventory)
+        return self._model(draft, PlacementRequest(), hold=True, inputs=inputs)
 
     def alone_in(
-        self, composition: Composition, inputs: Inputs, measured: Inputs, others: Sequence[Job]
+        self,
+        composition: Composition,
+        inputs: Inputs,
+        measured: Inputs,
+        others: Sequence[Job],
+        inventory: Inventory,
     ) -> Model:
         """The model of some jobs with these profiles; ``others`` beside them are load as measured."""
-        draft = Draft.of(composition, self.inventory, self.pool.registry, {})
+        draft = Draft.of(composition, inventory, self.pool.registry, {})
         beside = Composition(composition.name, {job.job_name: job for job in others})
         compositions = [*self._other_compositions(composition.name), *([beside] if others else ())]
         jobs = [job for each in (*compositions, composition) for job in each.jobs.values()]
-        table = site_table(self.inventory, measured, jobs)
-        load = self._background(compositions, table, measured)
+        table = site_table(inventory, measured, jobs)
+        load = self._background(compositions, table, measured, inventory)
         return model_of(draft, Surroundings(table=table, inputs=inputs, hold=True, background=load))
 
     def moved(self, composition: Composition, jobs: Collection[str], site: str) -> Composition:
@@ -262,8 +273,9 @@ class Placer:
         Raises :class:`~speck.errors.InvalidInput` for a job that may not run there, and
         :class:`~speck.errors.Conflict` if a topic would move with it.
         """
-        fixed = with_strays_fixed(composition, self.inventory)
-        draft = self._draft(fixed)
+        inventory = self.inventory.snapshot
+        fixed = with_strays_fixed(composition, inventory)
+        draft = self._draft(fixed, inventory)
         found = draft.settled({**draft.sites, **dict.fromkeys(jobs, site)}, draft.homes)
         for name, job in found.jobs.items():
             changed = {each.field for each in changed_fields(fixed.jobs[name], job)}
@@ -273,26 +285,26 @@ class Placer:
                 )
         return self.pools.assign(with_places_of(composition, found))
 
-    def lost_sites(self, placed: PlacementResult) -> list[str]:
-        """The sites of an earlier placement that are no longer in the inventory, in words."""
-        draft = placed.model.draft
+    def changed_since(self, placed: PlacementResult) -> list[str]:
+        """The inputs of an earlier placement that have changed since, in words: sites, and profiles."""
+        draft = replace(placed.model.draft, inventory=self.inventory.snapshot)
         names = {site for sites in draft.candidates.values() for site in sites} | {*draft.homes.values()}
-        gone = sorted(names - self.inventory.sites.keys())
-        return [f"site {name!r} is no longer in the inventory" for name in gone]
+        if gone := sorted(names - draft.inventory.sites.keys()):
+            return [f"site {name!r} is no longer in the inventory" for name in gone]
+        return list(changed_inputs(placed.model, self._model(draft, PlacementRequest())))
 
-    def remodel(self, placed: PlacementResult) -> Model:
-        """The model of an earlier placement with the present profiles."""
-        return self._model(placed.model.draft, PlacementRequest())
+    def _draft(self, composition: Composition, inventory: Inventory | None = None) -> Draft:
+        """The draft of a composition.  Raises :class:`InvalidInput` for jobs that no site can run.
 
-    def _draft(self, composition: Composition) -> Draft:
-        """The draft of a composition.  Raises :class:`InvalidInput` for jobs that no site can run."""
+        Everything that is computed from it reads the sites of its own inventory: a site that joins or is
+        removed meanwhile is in all of it or in none.
+        """
+        inventory = self.inventory.snapshot if inventory is None else inventory
         head = self.deployments.head(composition.name)
         desired = {} if head.deleting else self.deployments.desired(head)
         here = {name: job for name, job in composition.jobs.items() if job.settled and job.movable}
         running = {**{name: job for name, job in desired.items() if job.settled}, **here}
-        draft = _with_former_sources(
-            Draft.of(composition, self.inventory, self.pool.registry, running), running
-        )
+        draft = _with_former_sources(Draft.of(composition, inventory, self.pool.registry, running), running)
         if faults := list(_homeless(draft)):
             raise InvalidInput(faults, f"composition {composition.name!r}")
         return draft
@@ -304,7 +316,7 @@ class Placer:
         others = self._other_compositions(draft.name)
         # A running job keeps its engine's address out of the draft, hence the inventory's instead.
         jobs = [job for each in (*others, draft.composition) for job in each.jobs.values()]
-        table = site_table(self.inventory, inputs, jobs)
+        table = site_table(draft.inventory, inputs, jobs)
         around = Surroundings(
             table=table,
             inputs=inputs,
@@ -314,7 +326,7 @@ class Placer:
             constraints={**_permitted(draft, wishes.forbidden), **wishes.constraints},
             hold=hold,
             homes_stay=wishes.homes_stay,
-            background=self._background(others, table, inputs),
+            background=self._background(others, table, inputs, draft.inventory),
         )
         return model_of(draft, around)
 
@@ -328,12 +340,14 @@ class Placer:
         }
         return list({**stored, **chosen}.values())
 
-    def _background(self, others: Sequence[Composition], table: SiteTable, inputs: Inputs) -> Load:
+    def _background(
+        self, others: Sequence[Composition], table: SiteTable, inputs: Inputs, inventory: Inventory
+    ) -> Load:
         """The load of the other compositions as they run."""
         total = Load.none(len(table.sites))
         for each in others:
-            fixed = with_strays_fixed(each, self.inventory)
-            draft = Draft.of(fixed, self.inventory, self.pool.registry)
+            fixed = with_strays_fixed(each, inventory)
+            draft = Draft.of(fixed, inventory, self.pool.registry)
             running = frozenset(each.jobs)
             with suppress(InvalidInput):  # of another inventory; it has no place in this one
                 around = Surroundings(table=table, inputs=inputs, running=running, hold=True)

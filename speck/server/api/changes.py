@@ -40,7 +40,7 @@ def load(name: str) -> Loaded:
     sent = submission("composition", services().uploads)
     return load_composition(
         sent.text,
-        inventory=coordinator.inventory,
+        inventory=coordinator.inventory.snapshot,
         registry=coordinator.registry,
         root=coordinator.settings.roots,
         default_name=name,

@@ -189,7 +189,7 @@ def deploy_job(query: dict[str, Any]) -> Any:
         raise InvalidInput(document.faults, "job")
     job = load_job(
         document.value,
-        inventory=coordinator.inventory,
+        inventory=coordinator.inventory.snapshot,
         registry=coordinator.registry,
         root=coordinator.settings.roots,
         sent=sent.sent,
