@@ -104,7 +104,7 @@ def apply(
     The code of the jobs is read from the directory of FILE or from --root, and sent to the server.
     """
     why = {"message": message, "author": author}
-    if place == "all":
+    if place == "all" and not terms.leave_behind:  # a proposal leaves no site behind; a plan does
         _refuse_with_place_all(terms, atomic)
         _place_all(client, submission, {**why, "give_up": terms.give_up or None}, yes, as_json)
         return
@@ -124,7 +124,6 @@ def _refuse_with_place_all(terms: Terms, atomic: bool) -> None:
     """Raise a usage error for the first option that a placement of all jobs does not take."""
     given = {
         "--base-revision": terms.base_revision is not None,
-        "--leave-behind": bool(terms.leave_behind),
         "--atomic": atomic,
         "--all-code": terms.all_code,
         "--wave": bool(terms.waves),

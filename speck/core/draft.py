@@ -90,27 +90,31 @@ class Draft:
         inventory: Inventory,
         engines: Engines,
         running: Mapping[str, Job] | None = None,
+        avoid: Collection[str] = (),
     ) -> Draft:
         """The draft of a composition, its placed fields empty (fresh from a file) or filled (stored).
 
         ``engines`` are the installed kinds.  ``running`` are the jobs that run, by name; by default those of
-        the composition itself.
+        the composition itself.  No movable job and no channel stays at an address to ``avoid``, or comes
+        there.
         """
         present = composition.jobs if running is None else running
         emptied = {name: _emptied(job) for name, job in composition.jobs.items()}
-        places = _Places(inventory, engines)
+        places = _Places(inventory, engines, frozenset(avoid))
         candidates, refused, sites = {}, list[ExcludedSite](), {}
         for name, job in emptied.items():
             at = places.site_of(present[name]) if name in present else None
             candidates[name], reasons = places.candidates(job, at, present.get(name))
             refused += [ExcludedSite(name, *each) for each in reasons]
-            if job.movable and at is not None and at in candidates[name]:
+            stays = at in candidates[name] and present[name].spe_address not in avoid
+            if job.movable and at is not None and stays:
                 sites[name] = at
         draft = cls(replace(composition, jobs=emptied), inventory, candidates, tuple(refused), sites)
         for name in draft._misplaced():
             del sites[name]
         homes, brokers = dict(draft._present_homes(present)), dict[str, tuple[str, ...]]()
-        if places.differ_in_brokers:
+        homes = {name: home for name, home in homes.items() if home in places.holding}
+        if places.differ_in_brokers or avoid:
             for name, channel in draft.channels.items():
                 ends = [(draft.jobs[each], candidates[each]) for each in (*channel.writers, *channel.readers)]
                 brokers[name] = places.holders(ends, homes.get(name))
@@ -327,8 +331,8 @@ Reasons = tuple[tuple[str, str], ...]  # refused sites, each with the reason
 class _Places:
     """The sites and engines of an inventory, each looked at once for all jobs of a kind."""
 
-    def __init__(self, inventory: Inventory, engines: Engines) -> None:
-        self._sites = inventory.sites
+    def __init__(self, inventory: Inventory, engines: Engines, avoid: frozenset[str]) -> None:
+        self._sites, self._avoid = inventory.sites, avoid
         self._runs, self._misfit = cache(engines.runs), cache(engines.misfit)
         self._allowed = cache(self._find_allowed)
         self._homes = cache(self._find_homes)
@@ -336,6 +340,9 @@ class _Places:
         self._sites_of = inventory.sites_by_engine()
         self._kinds = {name: self._kind_of(engines, each) for name, each in inventory.sites.items()}
         self._broker_of_kind = {self._kinds[name]: each for name, each in inventory.sites.items()}
+        self.holding = frozenset(
+            name for name, each in inventory.sites.items() if each.broker_address not in avoid
+        )
 
     @staticmethod
     def _kind_of(engines: Engines, site: Site) -> str:
@@ -364,7 +371,7 @@ class _Places:
         if at is None or present is None or at not in found:
             return found, refused
         here = present.spe_address
-        if self._runs(job.engine, here) and self._misfit(needs, here) is None:
+        if here not in self._avoid and self._runs(job.engine, here) and self._misfit(needs, here) is None:
             found = {**found, at: here}  # among several engines of the site, the one that runs the job now
         if job.pin:
             others = tuple((name, f"the job is pinned to {at}") for name in found if name != at)
@@ -383,7 +390,9 @@ class _Places:
             checked &= {self._kinds[each] for each in job.sites if each in self._kinds} or checked
         chosen = reached & checked or reached
         return tuple(
-            name for name, kind in self._kinds.items() if kind in chosen or (name == home and kind in reached)
+            name
+            for name, kind in self._kinds.items()
+            if name in self.holding and (kind in chosen or (name == home and kind in reached))
         )
 
     def _find_reached(self, engine: str, addresses: frozenset[str]) -> frozenset[str]:
@@ -418,11 +427,14 @@ class _Places:
                 continue
             addresses = [each.spe_address for each in self._sites[name].engines]
             of_kind = [each for each in addresses if self._runs(needs.engine, each)]
-            address = next((each for each in of_kind if self._misfit(needs, each) is None), None)
+            usable = [each for each in of_kind if each not in self._avoid]
+            address = next((each for each in usable if self._misfit(needs, each) is None), None)
             if address is not None:
                 found[name] = address
+            elif of_kind and not usable:
+                refused.append((name, "is to be abandoned (leave_behind)"))
             elif of_kind:
-                refused.append((name, f"cannot run it: {self._misfit(needs, of_kind[0])}"))
+                refused.append((name, f"cannot run it: {self._misfit(needs, usable[0])}"))
             else:
                 refused.append((name, f"has no engine of kind {needs.engine!r}"))
         return found, tuple(refused)

@@ -107,6 +107,19 @@ def test_nothing_better_exits_0(speck: Speck, cloudy: str) -> None:
         assert "accept with" not in said.out
 
 
+def test_all_jobs_are_placed_without_a_site_that_is_left_behind(
+    speck: Speck, file: str, rest: RestServer
+) -> None:
+    Path(file).write_text(ROAD_TRAFFIC.replace("  entry_class: ", "  upgrade: stateless\n  entry_class: "))
+    identifier = speck("place", file, "--policy", "cloud", "--json").data["id"]
+    assert speck("accept", identifier).code == 0
+    rest.world.down(engine_at("D"))
+    said = speck("apply", file, "--place", "all", "--leave-behind", engine_at("D"), "--yes")
+    assert said.code == 0, said.err
+    jobs = rest.coordinator.deployments.composition("traffic").jobs.values()
+    assert engine_at("D") not in {each.spe_address for each in jobs}
+
+
 def test_apply_of_an_unchanged_file_keeps_every_place(speck: Speck, cloudy: str, rest: RestServer) -> None:
     calls = rest.world.changes()
     assert speck("plan", cloudy).code == 0

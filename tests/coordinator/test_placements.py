@@ -13,7 +13,7 @@ import pytest
 from speck.coordinator import Services, build
 from speck.coordinator.placing.placer import PlacementRequest
 from speck.coordinator.retained_plans import LIFETIME
-from speck.core.change import Apply, Change, Pin, Place, Request
+from speck.core.change import Apply, Change, Pin, Place, Request, Rollback
 from speck.core.inventory import Inventory
 from speck.core.job import Composition
 from speck.core.live_inventory import LiveInventory
@@ -518,6 +518,61 @@ def test_a_state_that_is_given_up_hinders_no_move(stateful: Bench) -> None:
         user.plan(coordinator, moved)
     plan = user.plan(coordinator, moved, leave_behind=[engine_at("D")], give_up=True)
     assert [each.job.spe_address for each in plan.changes] == [engine_at("A")]
+
+
+@pytest.mark.parametrize("place", ["new", "all"])
+@pytest.mark.parametrize("named", ["D", engine_at("D")])
+def test_a_site_that_is_left_behind_is_not_chosen(bench: Bench, place: str, named: str) -> None:
+    jobs = [
+        movable("clean-a", "sensors", "clean/a", source="A"),
+        movable("local-a", "clean/a", "stats/a", sink="A", sites=("A", "D")),
+    ]
+    bench.accept(bench.propose(composition(*jobs), CLOUD))
+    bench.world.down(engine_at("D"))
+    bench.world.down(broker_at("D"))
+    new = movable("global", "stats/a", "report", source="A", sink="A")
+    coordinator, desired = bench.services.coordinator, composition(*jobs, new)
+    plan = user.plan(coordinator, desired, leave_behind=[named], place=place)
+    used = {each.job.job_name: each.job for each in plan.actions}
+    assert engine_at("D") not in {job.spe_address for job in used.values()}
+    assert used["local-a"].site == "A"
+    if named == "D":
+        brokers = {address for job in used.values() for address in (job.source_broker, job.sink_broker)}
+        assert broker_at("D") not in brokers
+
+
+def test_a_job_that_may_run_only_at_a_site_that_is_left_behind_is_refused(bench: Bench) -> None:
+    desired = composition(movable("clean-a", "sensors", "clean/a", source="A", sink="A", sites=("B",)))
+    bench.apply(desired)
+    with pytest.raises(InvalidInput, match=r"no site can run it: B is to be abandoned \(leave_behind\)"):
+        user.plan(bench.services.coordinator, desired, leave_behind=["B"])
+
+
+def test_a_rollback_to_a_site_that_its_state_cannot_come_to_is_refused(stateful: Bench) -> None:
+    lone = movable("clean-a2", "sensors", "lone", source="A", sink="A", sites=("A",))
+    stateful.apply(composition(lone, name="lone"))
+    stateful.apply(composition(replace(lone, sites=("D",)), name="lone"))
+    with pytest.raises(InvalidInput) as refusal:
+        stateful.services.changes.plan(Rollback("lone", 1), Request())
+    assert str(refusal.value) == (
+        "job 'clean-a2': cannot go back to its form of revision 1 with its state: its state is at storage of "
+        "D alone (expected another revision, or an apply of its file with 'upgrade: stateless')"
+    )
+    assert stateful.services.changes.plan(Rollback("lone", 2), Request()).plan.changes == ()
+
+
+def test_a_plan_names_the_jobs_whose_state_cannot_come_along(stateful: Bench) -> None:
+    lone = make_job("clean-a3", "sensors", "lone", spe_address=engine_at("D"), engine="flink")
+    lone = replace(lone, source_broker=broker_at("A"), sink_broker=broker_at("A"))
+    stateful.apply(composition(lone, name="lone"))
+
+    def note(site: str, **fields: str) -> str:
+        moved = composition(replace(lone, spe_address=engine_at(site), **fields), name="lone")
+        return user.plan(stateful.services.coordinator, moved).consequences.get("clean-a3", "")
+
+    refused = "will be refused, and the job keeps running as it is: its state is at storage of D alone; "
+    assert note("A").startswith(refused)
+    assert "refused" not in note("B") + note("A", upgrade="stateless")
 
 
 def test_a_pin_to_a_site_that_its_state_cannot_come_to_is_refused(stateful: Bench) -> None:

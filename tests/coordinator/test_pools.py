@@ -162,6 +162,14 @@ def test_a_job_that_waits_at_a_silent_engine_gets_another_at_the_next_apply(benc
     assert bench.apply(*pooled(0)) == ["Keep"]
 
 
+def test_an_engine_that_is_left_behind_gives_its_jobs_to_others(bench: Bench) -> None:
+    bench.apply(*pooled(0, 1))
+    bench.world.down(FIRST)
+    desired = composition(*pooled(0, 1, 2))
+    plan = user.plan(bench.services.coordinator, desired, leave_behind=[FIRST], give_up=True)
+    assert {each.job.spe_address for each in plan.actions} == {SECOND}
+
+
 def test_measured_cores_decide_for_the_next_of_that_code(bench: Bench) -> None:
     bench.apply(*pooled(0, 1))
     (pool,) = bench.services.coordinator.workers.pools

@@ -132,27 +132,31 @@ class Placer:
         Movable jobs that run, and their topics, stay where they are if their ``sites``, ``with`` and
         ``apart`` still allow it; others that run are placed where their state can come.
         ``place`` is ``new`` (only what has no place yet is placed), ``all`` (everything anew) or ``none``.
-        ``reserve`` is for :meth:`reservation`; the state at the addresses ``left_behind`` is given up.
+        ``reserve`` is for :meth:`reservation`; no place at the addresses ``left_behind`` is kept or chosen,
+        unless ``place`` is ``none``, and the state there is given up.
         Raises :class:`~speck.errors.InvalidInput` for a job without a site, and
         :class:`~speck.errors.Overloaded`.
         """
         if place == PLACE_ALL and any(job.movable for job in composition.jobs.values()):
-            placed = self.place(composition, PlacementRequest(), reserve=reserve, left_behind=left_behind)
+            # A job at a lost engine cannot drain its source, so that no other topic moves with it.
+            wishes = PlacementRequest(homes_stay=bool(left_behind))
+            placed = self.place(composition, wishes, reserve=reserve, left_behind=left_behind)
             return Assignment(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
-            return Assignment(self._with_engines(composition, reserve))
-        draft = self._draft(composition)
+            return Assignment(self._with_engines(composition, reserve, left_behind))
+        draft = self._draft(composition, avoid=left_behind if place != PLACE_NONE else ())
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
         if missing and place == PLACE_NONE:
             refuse_unplaced(replace(composition, jobs={name: draft.jobs[name] for name in missing}))
         if not missing and homes.keys() == draft.channels.keys():
-            return Assignment(self._with_engines(draft.settled(sites, homes), reserve))
+            return Assignment(self._with_engines(draft.settled(sites, homes), reserve, left_behind))
         draft = self._portable(reachable(draft, self.pool, self.pools), missing, left_behind).draft
         with self.alone():
             model, advice = self._advised(draft, PlacementRequest())
             settled = self._placed(draft, model, advice, reserve)
-        return Assignment(self.pools.assign(settled, reserve=reserve), model, advice)
+        assigned = self.pools.assign(settled, reserve=reserve, left_behind=left_behind)
+        return Assignment(assigned, model, advice)
 
     def _portable(self, draft: Draft, names: Collection[str], left_behind: Collection[str] = ()) -> Portable:
         """A draft with only those candidates of these jobs that their state can come to.
@@ -165,11 +169,13 @@ class Placer:
             raise InvalidInput(faults, f"composition {draft.name!r}")
         return able
 
-    def _with_engines(self, composition: Composition, reserve: bool) -> Composition:
+    def _with_engines(
+        self, composition: Composition, reserve: bool, left_behind: Collection[str]
+    ) -> Composition:
         """A composition with the sites that it has: those of its file, of a step, a pin or a rollback."""
         if reserve:
             self._choices.note(composition)
-        return self.pools.assign(composition, reserve=reserve)
+        return self.pools.assign(composition, reserve=reserve, left_behind=left_behind)
 
     def _advised(self, draft: Draft, wishes: PlacementRequest) -> tuple[Model, Advice]:
         """The choice of places by a composition's own policy; what has a place stays there."""
@@ -223,7 +229,7 @@ class Placer:
         if not composition.jobs:
             raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
         chosen = policy(wishes.policy or (composition.placement.policy if composition.placement else "speck"))
-        draft = self._draft(composition)
+        draft = self._draft(composition, avoid=left_behind)
         self._check(draft, wishes)
         head = self.deployments.head(composition.name)
         movable = [name for name, job in draft.jobs.items() if job.movable]
@@ -239,7 +245,7 @@ class Placer:
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
             rows = compare(model, list(policies().values()), budget) if wishes.compare else []
             settled = self._placed(draft, model, advice, reserve)
-        settled = self.pools.assign(settled, reserve=reserve)
+        settled = self.pools.assign(settled, reserve=reserve, left_behind=left_behind)
         return PlacementResult(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
 
     def present(self, composition: Composition, inputs: Inputs, inventory: Inventory | None = None) -> Model:
@@ -293,7 +299,9 @@ class Placer:
             return [f"site {name!r} is no longer in the inventory" for name in gone]
         return list(changed_inputs(placed.model, self._model(draft, PlacementRequest())))
 
-    def _draft(self, composition: Composition, inventory: Inventory | None = None) -> Draft:
+    def _draft(
+        self, composition: Composition, inventory: Inventory | None = None, avoid: Collection[str] = ()
+    ) -> Draft:
         """The draft of a composition.  Raises :class:`InvalidInput` for jobs that no site can run.
 
         Everything that is computed from it reads the sites of its own inventory: a site that joins or is
@@ -304,7 +312,9 @@ class Placer:
         desired = {} if head.deleting else self.deployments.desired(head)
         here = {name: job for name, job in composition.jobs.items() if job.settled and job.movable}
         running = {**{name: job for name, job in desired.items() if job.settled}, **here}
-        draft = _with_former_sources(Draft.of(composition, inventory, self.pool.registry, running), running)
+        draft = _with_former_sources(
+            Draft.of(composition, inventory, self.pool.registry, running, avoid), running
+        )
         if faults := list(_homeless(draft)):
             raise InvalidInput(faults, f"composition {composition.name!r}")
         return draft

@@ -51,18 +51,23 @@ class EnginePools:
         others = () if pool is None else pool.engines
         return [address, *(each.spe_address for each in others if each.spe_address != address)]
 
-    def assign(self, composition: Composition, *, reserve: bool = False) -> Composition:
+    def assign(
+        self, composition: Composition, *, reserve: bool = False, left_behind: Collection[str] = ()
+    ) -> Composition:
         """A composition with an engine for each job that SpecK gives one of a pool.
 
         A job that has an engine of the pool already keeps it; new ones follow in the order of the
         composition.  An engine that does not answer gets no new job, and one that was given to it and has
         never begun gets another, unless no engine of the pool answers.  One that is started for it comes
-        after all that run.  With ``reserve``, the engines count
-        for other compositions until :meth:`release`.
+        after all that run.  No engine ``left_behind`` is kept or chosen, unless it is the whole pool.  With
+        ``reserve``, the engines count for other compositions until :meth:`release`.
         """
         asked = {name: pool for name, job in composition.jobs.items() if (pool := self._pool(job))}
         if not asked:
             return composition
+        if left_behind:
+            others = {pool: _without(pool, left_behind) for pool in asked.values()}
+            asked = {name: others[pool] for name, pool in asked.items()}
         silent = self._silent(composition, asked)
         # One choice at a time: two at once would both take the same free room.
         with self._choosing:
@@ -168,6 +173,12 @@ class EnginePools:
         for chosen in chosen_elsewhere:
             others |= chosen.jobs
         return list(others.values()), own, begun
+
+
+def _without(pool: Pool, addresses: Collection[str]) -> Pool:
+    """A pool without the engines at these addresses; the same pool if no other engine is left."""
+    others = tuple(each for each in pool.engines if each.spe_address not in addresses)
+    return replace(pool, engines=others) if others else pool
 
 
 def _has(pool: Pool, address: str | None) -> bool:
