@@ -65,15 +65,19 @@ class StateTransfer:
             self._check_resumption(job, running, former)
 
     def fault(self, job: Job, handle: Handle, former: Job) -> str | None:
-        """The reason why the state of a running copy cannot come along to this form of its job.
+        """The reason why this form of a job cannot have the state of the running copy, or continue from it.
 
         ``None`` if it can, or if there is none to bring.  Starts and stops nothing.
         """
         place = self._place_of(handle, former) if job.upgrade == "stateful" else None
-        if place is None or not _elsewhere(job, place) or (fault := self._fault(job, place)) is None:
+        if place is None:
             return None
         try:
-            self._check_transfer(job, place, fault)
+            fault = self._fault(job, place) if _elsewhere(job, place) else None
+            if fault is None:
+                self._check_resumption(job, place, former)
+            else:
+                self._check_transfer(job, place, fault)
         except Rejected as error:
             return str(error).removeprefix(f"job {job.job_name!r}: ")
         return None
@@ -86,8 +90,7 @@ class StateTransfer:
     def _check_resumption(self, job: Job, state: State, former: Job) -> None:
         """Raise :class:`Rejected` if new code cannot continue from the state that the running copy writes."""
         engine = self.pool.engine(job)
-        same = all(getattr(job, each) == getattr(former, each) for each in _BUILT_FROM)
-        if same or Capability.RESUMPTION not in engine.capabilities:
+        if not changes_code(job, former) or Capability.RESUMPTION not in engine.capabilities:
             return
         self.count("resumption_fault")
         fault = engine.resumption_fault(job, state)
@@ -171,6 +174,11 @@ class StateTransfer:
                 address=job.spe_address,
             )
         target.check_state_place(job.job_name)
+
+
+def changes_code(job: Job, former: Job) -> bool:
+    """True if a form of a job is built from something else than another one."""
+    return any(getattr(job, each) != getattr(former, each) for each in _BUILT_FROM)
 
 
 def _holds(engine: EngineBinder, place: State, snapshot: Snapshot) -> bool:

@@ -197,7 +197,7 @@ def build(
         leaving=workers.leaving_engines,
     )
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
-    planner = Planner(store, inventory, settings, pool, deployments, observer, sampler, code)
+    planner = Planner(store, inventory, settings, pool, deployments, observer, sampler, code, artifacts)
     changes = Changes(
         store=store,
         settings=settings,

@@ -134,6 +134,8 @@ class Changes:
         plan = self.planner.checked(
             head, composition, request.base_revision, left_behind, request.give_up, elsewhere
         )
+        if apply.restored:
+            self.planner.refuse_lost_states(plan, left_behind, apply.restored)
         waves = self.planner.waves(request.waves, plan)
         refuse_growth(plan, atomic=request.atomic, waves=bool(waves))
         return PlannedChange(

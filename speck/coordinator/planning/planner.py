@@ -27,6 +27,7 @@ from speck.coordinator.planning.partitions import Partitions
 from speck.coordinator.planning.query_edits import query_notes, refused_queries, refused_recuts
 from speck.coordinator.planning.reachability import Reachability
 from speck.coordinator.planning.replays import Replays, reading_notes, refused_starts, skipped_messages
+from speck.coordinator.planning.state_moves import StateMoves, lost_state_faults, state_notes
 from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
@@ -36,8 +37,10 @@ from speck.core.plan import (
     Deployed,
     ForeignJob,
     Keep,
+    Move,
     Plan,
     Start,
+    Update,
     make_plan,
     refused_splits,
     stranded_state,
@@ -51,6 +54,7 @@ from speck.observe.observer import PATIENCE, PLAN_PATIENCE, Observer
 from speck.observe.sampler import Sampler
 from speck.placement.profile import JobProfile, Value, with_expected
 from speck.store import Head, Store
+from speck.store.artifacts import Artifacts
 from speck.store.deployments import Deployments, Snapshot
 
 
@@ -66,6 +70,7 @@ class Planner:
     observer: Observer
     sampler: Sampler
     code: CodeChanges
+    artifacts: Artifacts
 
     def checked(
         self,
@@ -202,10 +207,27 @@ class Planner:
         """A plan with the engines and brokers that do not answer now, and what those that do state."""
         asked = Reachability(self.pool, left_behind)
         unreachable = asked.unreachable(plan)
-        notes = joined_notes(
-            (plan.consequences, size_notes(plan, asked.limits, self._sizes(plan, asked.limits)))
+        notes = (
+            state_notes(self._refused_states(plan, left_behind)),
+            plan.consequences,
+            size_notes(plan, asked.limits, self._sizes(plan, asked.limits)),
         )
-        return replace(plan, unreachable=unreachable, consequences=notes)
+        return replace(plan, unreachable=unreachable, consequences=joined_notes(notes))
+
+    def refuse_lost_states(self, plan: Plan, left_behind: Collection[str], restored: int) -> None:
+        """Raise :class:`~speck.errors.InvalidInput` for a rollback with jobs whose state cannot come along.
+
+        They would fail one by one while the others are rolled back.
+        """
+        if faults := lost_state_faults(self._refused_states(plan, left_behind), restored):
+            raise InvalidInput(faults, f"composition {plan.composition!r}")
+
+    def _refused_states(self, plan: Plan, left_behind: Collection[str]) -> Mapping[str, str]:
+        if not any(isinstance(each, Update | Move) for each in plan.actions):
+            return {}
+        snapshot = self.deployments.snapshot(self.deployments.head(plan.composition))
+        moves = StateMoves(self.pool, self.artifacts, self.settings.state_limit, left_behind)
+        return moves.refused(plan, snapshot)
 
     def _sizes(self, plan: Plan, limits: Mapping[str, int]) -> dict[str, Value]:
         """The best known size of the messages that jobs write to brokers with limits, in bytes."""
