@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TextIO, TypeVar
@@ -29,6 +29,15 @@ FIELDS = (
 def about(**fields: str | None) -> AbstractContextManager[None]:
     """Bind these fields to all lines that are logged inside; empty fields are omitted."""
     return structlog.contextvars.bound_contextvars(**{key: value for key, value in fields.items() if value})
+
+
+@contextmanager
+def errors_logged(log: logging.Logger, message: str, *arguments: object) -> Iterator[None]:
+    """Log an error of the block, which must not keep what follows from being done."""
+    try:
+        yield
+    except Exception:
+        log.exception(message, *arguments)
 
 
 def carried(work: Callable[[], _T]) -> Callable[[], _T]:

@@ -54,11 +54,15 @@ class Loop:
         return self._stop.is_set()
 
     def start(self) -> None:
-        """Begin with a round at once; does nothing if it was started or closed before."""
+        """Begin with a round at once; does nothing if it was started or closed before.
+
+        Raises ``RuntimeError`` if no thread can be started.
+        """
         with self._starting:
             if self._thread is None and not self.is_closed:
-                self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+                thread.start()  # if the system has no thread for it now, the next start tries again
+                self._thread = thread
 
     def wake(self) -> None:
         """Begin the next round now, or when the pause after an error has passed."""

@@ -12,6 +12,7 @@ import pytest
 
 from speck.loop import Loop
 from speck.testing.waiting import eventually
+from tests.support.threads import without_threads
 
 
 class Rounds:
@@ -131,6 +132,19 @@ def test_a_round_that_takes_long_is_a_fault_until_it_ends(begin: Begin) -> None:
     assert eventually(loop.fault, bool).startswith("a trial round has taken ")
     loop.close(0.01)  # which does not wait for it
     gate.set()
+
+
+def test_a_loop_without_a_thread_is_started_by_the_next_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = Rounds()
+    loop = Loop("trial", "a trial round", rounds)
+    without_threads(monkeypatch, "trial")
+    with pytest.raises(RuntimeError):
+        loop.start()
+    assert (loop.is_started, loop.fault()) == (False, "")
+    monkeypatch.undo()
+    loop.start()
+    eventually(lambda: rounds.begun, bool)
+    loop.close()
 
 
 def test_a_closed_loop_does_not_start() -> None:

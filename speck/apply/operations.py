@@ -22,7 +22,7 @@ from speck.core.plan import Keep, Plan
 from speck.core.quotas import refuse_operation
 from speck.core.settings import Settings
 from speck.errors import Busy, Conflict, NotFound, ShuttingDown, SpeckError, StoreError
-from speck.logs import about
+from speck.logs import about, errors_logged
 from speck.observe.observer import Observer
 from speck.store import RevisionOutcome, Store, Transaction
 from speck.store.deployments import Deployments
@@ -263,8 +263,13 @@ class Operations:
             name=f"operation-{operation.id}",
             daemon=True,
         )
-        self._threads.append(work)
-        work.start()
+        try:
+            work.start()
+        except RuntimeError as problem:  # the system has no thread for it: nothing else would end it
+            error = f"it did not begin: {problem} (the reconciler carries it out, or apply again)"
+            operation.end(self._leave(operation, planned.due, OperationState.FAILED, error))
+        else:
+            self._threads.append(work)
 
     def _run(self, operation: Operation, planned: PlannedChange) -> None:
         with about(operation=operation.id, composition=operation.composition):
@@ -305,7 +310,7 @@ class Operations:
             self.observer.observe(each for each in deployed if each[0].job_name in done)
 
     def _end(self, operation: Operation, plan: Plan, error: str) -> None:
-        with _logged("the jobs of operation %s could not be observed", operation.id):
+        with errors_logged(_log, "the jobs of operation %s could not be observed", operation.id):
             self._observe(operation, plan)
         state = end_state(error, operation.actions.values())
         with self._lock:
@@ -326,7 +331,7 @@ class Operations:
         try:
             error = self._store_end_of(operation, state, error)
             for listener in self.on_end:
-                with _logged("an end of operation %s could not be noted", operation.id):
+                with errors_logged(_log, "an end of operation %s could not be noted", operation.id):
                     listener(operation, plan, state)
         finally:
             del self._at_work[operation.composition]
@@ -406,12 +411,3 @@ class Operations:
     def is_idle_since(self, composition: str, generation: int) -> bool:
         """True if no operation ran on a composition since it had this one of :meth:`generations`."""
         return self.is_idle(composition) and self._generations[composition] == generation
-
-
-@contextmanager
-def _logged(message: str, identifier: str) -> Iterator[None]:
-    """Log an error of the block, which must not keep what follows from being done."""
-    try:
-        yield
-    except Exception:
-        _log.exception(message, identifier)

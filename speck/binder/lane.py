@@ -52,9 +52,10 @@ class Lane:
         """Start no task until :meth:`resume`, or for this time at most; those that run continue."""
         with self._lock:
             self._end_pause()
-            self._pause = threading.Timer(seconds, self.resume)
-            self._pause.daemon = True
-            self._pause.start()
+            timer = threading.Timer(seconds, self.resume)
+            timer.daemon = True
+            timer.start()  # a pause that nothing ends is none
+            self._pause = timer
 
     def resume(self) -> None:
         """Start the tasks that wait."""
@@ -85,7 +86,11 @@ class Lane:
             if not self._waiting[user]:
                 del self._waiting[user]
             self._running[user] += 1
-            self.starts.begin(partial(self._run, user, future, work), f"lane-{self.name}")
+            try:
+                self.starts.begin(partial(self._run, user, future, work), f"lane-{self.name}")
+            except RuntimeError as error:  # the system has no thread for it
+                self._note_end(user)
+                future.set_exception(error)
 
     def _next_user(self) -> str | None:
         if self._pause is not None:
@@ -104,15 +109,18 @@ class Lane:
         except BaseException as problem:
             error = problem
         with self._lock:
-            self._running[user] -= 1
-            if not self._running[user]:
-                del self._running[user]
+            self._note_end(user)
             self._start_due()
             self._lock.notify_all()
         if error is not None:
             future.set_exception(error)
         else:
             future.set_result(result)
+
+    def _note_end(self, user: str) -> None:
+        self._running[user] -= 1
+        if not self._running[user]:
+            del self._running[user]
 
 
 class _Share(Executor):

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -96,10 +97,18 @@ class StartLimit:
         return min(self.few, self.most)
 
     def begin(self, work: Callable[[], None], name: str) -> None:
-        """Begin a task in a thread of this name, as soon as it may."""
+        """Begin a task in a thread of this name, as soon as it may.
+
+        Raises ``RuntimeError`` if no thread can be started and no task runs whose thread could take it.
+        """
         with self._lock:
             self._waiting.append((work, name))
-            self._begin_due()
+            try:
+                self._begin_due()
+            except RuntimeError:
+                if not self._running:
+                    self._waiting.pop()
+                    raise
 
     def submit(self, call: Callable[[], _Answer], name: str) -> Future[_Answer]:
         """As :func:`speck.binder.asking.begin`, as soon as it may."""
@@ -114,17 +123,25 @@ class StartLimit:
             self._bound = max(self._least, self._bound // 2) if is_busy else min(self.most, 2 * self._bound)
             self._leave_out_slow(is_busy)
             self._looked = None
-            self._begin_due()
+            with suppress(RuntimeError):  # the end of a task that runs begins the next one
+                self._begin_due()
 
     def _begin_due(self) -> None:
+        """Begin the tasks that may; those for which no thread can be started wait (``RuntimeError``)."""
         while self._waiting and len(self._running) < self._bound:
-            work, name = self._waiting.popleft()
-            self._number += 1
-            self._running[self._number] = self.clock()
-            begin(partial(self._run, self._number, work), name)
+            work, name = self._waiting[0]
+            begin(partial(self._run, self._number + 1, work), name)
+            self._note_begin()
         if self._waiting and self._looked is None:
-            self._looked = self.clock(), self.processor()
             self.later(LOOK, self.look)
+            self._looked = self.clock(), self.processor()
+
+    def _note_begin(self) -> int:
+        """Count the first task that waits as running; returns its number."""
+        self._waiting.popleft()
+        self._number += 1
+        self._running[self._number] = self.clock()
+        return self._number
 
     def _is_busy(self) -> bool:
         since, demanded = self._looked or (self.clock(), self.processor())
@@ -135,9 +152,20 @@ class StartLimit:
         self._running = {number: begun for number, begun in self._running.items() if begun > oldest}
 
     def _run(self, number: int, work: Callable[[], None]) -> None:
-        try:
-            work()
-        finally:
-            with self._lock:
-                self._running.pop(number, None)
-                self._begin_due()
+        following: Callable[[], None] | None = work
+        while following is not None:
+            try:
+                following()
+            finally:
+                with self._lock, suppress(RuntimeError):
+                    self._running.pop(number, None)
+                    self._begin_due()
+            number, following = self._next_here()
+
+    def _next_here(self) -> tuple[int, Callable[[], None] | None]:
+        """The next task, for this thread, and its number: where none runs, no other thread has started."""
+        with self._lock:
+            if not self._waiting or self._running:
+                return 0, None
+            work, _ = self._waiting[0]
+            return self._note_begin(), work

@@ -90,12 +90,13 @@ class Prober:
         Raises :class:`~speck.errors.Conflict` while probes run.
         """
         probes = [*(Probe(*link) for link in links), *(Probe(name) for name in sites)]
+        if probes:
+            self.loop.start()  # first: where no thread can be started, no probe waits for it
         with self._lock:
             if not self._has_ended():
                 raise Conflict("probes are already running (wait until they have finished: GET /profile)")
             self._probes = probes
         if probes:
-            self.loop.start()
             self.loop.wake()
 
     def _has_ended(self) -> bool:

@@ -20,6 +20,7 @@ from testbed.benches.reconciler import Bench
 from testbed.doubles.delayed_store import DelayedStore
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
+from tests.support.threads import without_threads
 
 (A,) = chain("a")
 
@@ -52,6 +53,26 @@ def test_an_error_at_the_end_of_an_operation_leaves_nothing_busy(
         if broken in listeners:
             listeners.remove(broken)
     assert bench.apply(replace(A, trigger="1 second")).state == "succeeded"
+
+
+def test_an_operation_without_a_thread_ends_and_leaves_nothing_busy(
+    bench: Bench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_threads(monkeypatch, "operation-")
+    operation, _ = user.apply(bench.coordinator, composition(A))
+    assert operation.state == "failed"
+    assert operation.error == (
+        "it did not begin: can't start new thread (the reconciler carries it out, or apply again)"
+    )
+    operations = bench.coordinator.operations
+    assert operations.is_idle("traffic")
+    operations.join(1)
+    stored = operations.store.operation(operation.id)
+    assert stored is not None
+    assert (stored["state"], stored["error"]) == (operation.state, operation.error)
+    monkeypatch.undo()
+    assert bench.apply(A).state == "succeeded"
+    assert [each.attempt.number for each in world.running("a")] == [1]
 
 
 def test_operations_on_many_jobs_do_not_stay_in_memory_by_their_number(

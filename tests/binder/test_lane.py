@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from speck.binder.lane import Lane
+from tests.support.threads import without_threads
 
 
 @pytest.fixture
@@ -95,3 +96,12 @@ def test_a_pause_ends_by_itself_and_with_its_lane() -> None:
     future = lane.share("a").submit(lambda: 2)
     lane.close()
     assert future.result(0) == 2
+
+
+def test_a_pause_that_nothing_would_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = Lane("engine", 1)
+    without_threads(monkeypatch, "")
+    with pytest.raises(RuntimeError):
+        lane.pause(60.0)
+    monkeypatch.undo()
+    assert lane.submit("a", lambda: "done").result(30) == "done"

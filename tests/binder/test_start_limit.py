@@ -162,3 +162,30 @@ def test_a_call_has_its_answer_or_its_error() -> None:
     failed, answered = limit.submit(lambda: 1 / 0, "look"), limit.submit(lambda: 7, "look")
     assert type(failed.exception(60)) is ZeroDivisionError
     assert answered.result(60) == 7
+
+
+def no_thread(*arguments: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_tasks_without_a_thread_are_done_in_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.begin("a")
+    bench.has_begun("a")
+    monkeypatch.setattr(start_limit, "begin", no_thread)
+    bench.begin("b", "c")
+    bench.gates["a"].set()
+    bench.has_begun("a", "b")
+    bench.gates["b"].set()
+    bench.has_begun("a", "b", "c")
+    bench.end()
+
+
+def test_a_task_for_which_there_is_no_thread_at_all_fails_and_leaves_its_lane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lane = Lane("x", 1, starts=StartLimit())
+    monkeypatch.setattr(start_limit, "begin", no_thread)
+    assert type(lane.submit("user", lambda: 7).exception(60)) is RuntimeError
+    monkeypatch.undo()
+    assert lane.submit("user", lambda: 7).result(60) == 7

@@ -25,6 +25,7 @@ from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.profiled_engines import Profiled
 from testbed.doubles.samples import BEGIN, flink_stream
 from testbed.doubles.world import World
+from tests.support.threads import without_threads
 
 A, D, SILENT = "http://a:8081/", "http://d:8081/", "sc://s:1"
 SITES = Inventory(
@@ -184,6 +185,14 @@ def test_places_that_were_removed_before_their_probe_are_named(bench: Bench) -> 
         (ProbeState.REFUSED, "site 'S' is no longer in the inventory"),
         (ProbeState.REFUSED, "site 'S' is no longer in the inventory"),
     ]
+
+
+def test_a_probe_without_a_thread_leaves_none_waiting(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_threads(monkeypatch, "prober")
+    with pytest.raises(RuntimeError):
+        bench.prober.begin([("A", "D")], [])
+    monkeypatch.undo()
+    assert [each.state for each in bench.probe(links=(("A", "D"),))] == [ProbeState.DONE]
 
 
 def test_nothing_is_probed_unasked(bench: Bench) -> None:

@@ -29,6 +29,7 @@ from testbed.benches.examples import one_site
 from testbed.doubles.agents import Wires
 from testbed.servers.rest import RestServer, rest_server
 from tests.fixtures.speck_command import Speck
+from tests.support.threads import without_threads
 
 NAMES = ("s1", "s2", "s3")
 SITES = Inventory(
@@ -130,6 +131,19 @@ def test_what_a_connection_says(
     connected: str | None, reconnected: bool, answered: bool, expected: Arrival
 ) -> None:
     assert arrival(connected, "2", reconnected=reconnected, answered=answered) is expected
+
+
+def test_an_upgrade_without_a_thread_ends(
+    rest: RestServer, agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_threads(monkeypatch, "upgrade")
+    found = ended(rest)
+    assert (found["state"], states(found)) == ("failed", ["untouched"] * 3)
+    assert found["error"] == "wave 1 of 2: it did not begin: can't start new thread"
+    assert len(messages(rest, "not upgraded")) == 1
+    monkeypatch.undo()
+    assert ended(rest)["state"] == "succeeded"
+    assert set(agents.order) == set(NAMES)
 
 
 def test_losses_are_compared_by_job_and_reason() -> None:

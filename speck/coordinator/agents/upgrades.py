@@ -117,8 +117,13 @@ class Upgrades:
             )
             self._write(EventKind.UPGRADING, text, author)
             self._last = planned
-            self._thread = threading.Thread(target=self._run, args=(planned,), name="upgrade", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, args=(planned,), name="upgrade", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as problem:  # the system has no thread for it: nothing else would end it
+                self._end(planned, f"wave 1 of {len(planned.waves)}: it did not begin: {problem}")
+            else:
+                self._thread = thread
         return planned
 
     def last(self) -> RollOut:
@@ -164,6 +169,10 @@ class Upgrades:
         except Exception as problem:
             _log.exception("the upgrade of agents")
             error = f"internal error: {problem!r}"
+        self._end(rollout, error)
+
+    def _end(self, rollout: RollOut, error: str) -> None:
+        """End an upgrade; ``error`` has the wave in which it stopped, and the reason."""
         try:
             if error:  # before the end, so that whoever sees that finds the event
                 left = ", ".join(rollout.untouched())

@@ -110,11 +110,16 @@ class Live:
         with self._lock:
             if self._closed or self._followers >= self.most:
                 return False
-            self._followers += 1
             if not self._watchers:
                 self._watchers = [Watcher(self.feed, parts) for parts in _parts(self.services)]
-                for each in self._watchers:
+            try:
+                for each in self._watchers:  # which may have been without a thread at the last attempt
                     each.start()
+            except RuntimeError:
+                if not self._followers:
+                    self._end_watchers()
+                raise
+            self._followers += 1
             return True
 
     def leave(self) -> None:
