@@ -131,20 +131,19 @@ class Orphans:
 
     def _report_new(self, found: Sequence[FoundOrphan], now: float) -> None:
         """Write an event of each, unless there were too many at its engine: those are counted in one."""
-        for address, number in self._limit.ended(now).items():
-            message = (
-                f"{address}: {number:,} further copies of jobs in no composition were found (expected at "
-                f"most {self._limit.most} an hour)"
-            )
-            self._report(self._event(EventKind.ORPHAN, "", message))
-            self._limit.forget(address)
+        self._limit.report(now, self._report_left_out)
         for each in found:
-            address = each.orphan.copy.address
-            has_room = self._limit.room(address, now) > 0
-            if has_room:
-                self._report(self._event(EventKind.ORPHAN, each.job, f"job {each.job!r} {each.message}"))
-            self._limit.note(address, now, int(has_room), int(not has_room))
+            with self._limit.admission(each.orphan.copy.address, now) as has_room:
+                if has_room:
+                    self._report(self._event(EventKind.ORPHAN, each.job, f"job {each.job!r} {each.message}"))
             self._reported.add(each.orphan.copy.found.attempt or "")
+
+    def _report_left_out(self, address: str, number: int) -> None:
+        message = (
+            f"{address}: {number:,} further copies of jobs in no composition were found (expected at "
+            f"most {self._limit.most} an hour)"
+        )
+        self._report(self._event(EventKind.ORPHAN, "", message))
 
     def _is_unknown(self, job: str) -> bool:
         abandoned = (each.attempt.job_name for each in self.store.abandoned_attempts())

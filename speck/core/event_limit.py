@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -41,11 +42,26 @@ class EventLimit:
             current.written += written
             current.left_out += left_out
 
-    def ended(self, now: float) -> Mapping[str, int]:
-        """The numbers of events that were left out in the periods that are over, by their source.
+    @contextmanager
+    def admission(self, source: str, now: float) -> Iterator[bool]:
+        """True if the block may write an event of a source.
 
-        Each is to be reported, and then forgotten.
+        It is counted as written, or as left out, when the block has ended without an error.
         """
+        is_admitted = self.room(source, now) > 0
+        yield is_admitted
+        self.note(source, now, int(is_admitted), int(not is_admitted))
+
+    def report(self, now: float, write: Callable[[str, int], object]) -> None:
+        """Call ``write(source, number)`` for each number of events that were left out in a period now over.
+
+        An error of it is raised; what was not reported then is reported by the next call.
+        """
+        for source, number in self._ended(now).items():
+            write(source, number)
+            self._forget(source)
+
+    def _ended(self, now: float) -> Mapping[str, int]:
         with self._lock:
             over = {key: each for key, each in self._periods.items() if self._is_over(each, now)}
             for key, each in over.items():
@@ -53,8 +69,7 @@ class EventLimit:
                     del self._periods[key]
             return {key: each.left_out for key, each in over.items() if each.left_out}
 
-    def forget(self, source: str) -> None:
-        """Begin a new period with the next event of a source."""
+    def _forget(self, source: str) -> None:
         with self._lock:
             self._periods.pop(source, None)
 

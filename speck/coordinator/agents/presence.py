@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from speck.agent.machine import is_machine
@@ -121,10 +122,9 @@ class Agents:
         known, now = self._second.get(site), self.enrolment.clock()
         self._second[site] = SecondAgent(site, first, second, now)
         if known is None or known.second != second:
-            is_admitted = self._seconds.room(site, now) > 0
-            if is_admitted:
-                self._unwritten.append(self._second[site])
-            self._seconds.note(site, now, int(is_admitted), int(not is_admitted))
+            with self._seconds.admission(site, now) as is_admitted:
+                if is_admitted:
+                    self._unwritten.append(self._second[site])
 
     def look(self) -> float:
         """Look at the connections once, and write the events; returns the time until the next look, s."""
@@ -165,15 +165,14 @@ class Agents:
 
     def _note_other_machine(self, site: str, known: str, hello: Hello, now: float) -> None:
         """Note an agent on another machine than before, which nobody refused: the first one is away."""
-        is_admitted = self._seconds.room(site, now) > 0
-        if is_admitted:
-            text = (
-                f"site {site!r}: its agent runs on machine {hello.machine} now, and not on {known} (if it "
-                f"was not moved, the disk was copied: speck sites revoke {site} makes its token invalid)"
-            )
-            self._write(EventKind.SECOND_AGENT, text)
-        self.enrolment.note([hello], now)
-        self._seconds.note(site, now, int(is_admitted), int(not is_admitted))
+        text = (
+            f"site {site!r}: its agent runs on machine {hello.machine} now, and not on {known} (if it "
+            f"was not moved, the disk was copied: speck sites revoke {site} makes its token invalid)"
+        )
+        with self._seconds.admission(site, now) as is_admitted:
+            if is_admitted:
+                self._write(EventKind.SECOND_AGENT, text)
+            self.enrolment.note([hello], now)
 
     def _note_loss(self, site: str) -> None:
         hello, seen = self._last.get(site), self.enrolment.record(site).seen
@@ -229,11 +228,11 @@ class Agents:
             (self._starts, "starts that its agent reported"),
             (self._seconds, "other machines as its agent"),
         ):
-            for site, number in limit.ended(now).items():
-                expected = f"expected at most {limit.most} an hour"
-                text = f"site {site!r}: {number:,} {what} have no event ({expected})"
-                self._write(EventKind.IGNORED, text)
-                limit.forget(site)
+            limit.report(now, partial(self._write_left_out, what, limit.most))
+
+    def _write_left_out(self, what: str, most: int, site: str, number: int) -> None:
+        text = f"site {site!r}: {number:,} {what} have no event (expected at most {most} an hour)"
+        self._write(EventKind.IGNORED, text)
 
     def _write_second(self, found: SecondAgent) -> None:
         site, how = found.site, "a copied disk"
