@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from speck.store import (
     SessionRecord,
     Store,
 )
+from speck.store.leveldb.database import Database
+from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import make_job
 
 
@@ -114,6 +117,37 @@ def test_transaction_that_fails_writes_nothing(store: Store) -> None:
         transaction.put_head(Head("traffic", 1))
         raise ZeroDivisionError
     assert store.heads() == []
+
+
+@pytest.mark.parametrize("error", [MemoryError("no memory"), TypeError("a defect"), KeyboardInterrupt()])
+def test_a_write_that_breaks_off_is_done_for_nobody_who_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def breaks_off(changes: object) -> None:
+        raise error
+
+    database = Database(tmp_path / "db")
+    monkeypatch.setattr(database, "_write_batch", breaks_off)
+    with ThreadPoolExecutor(2) as threads:
+        with database.paused():
+            writes = [threads.submit(database.write, [(key, b"1")]) for key in (b"a", b"b")]
+            eventually(database._queue.qsize, lambda size: size == 2)
+        failures = [each.exception(30) for each in writes]
+    assert None not in failures
+    assert any(isinstance(each, StoreError) for each in failures)
+    monkeypatch.undo()
+    database.write([(b"c", b"1")])
+    assert [database.get(key) for key in (b"a", b"b", b"c")] == [None, None, b"1"]
+    database.close()
+
+
+def test_no_part_of_a_write_that_breaks_off_is_on_disk(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    with pytest.raises(StoreError, match="a write broke off"):
+        database.write([(b"a", b"1"), (b"b", "no bytes")])  # type: ignore[list-item]
+    database.write([(b"c", b"1")])
+    assert [database.get(key) for key in (b"a", b"b", b"c")] == [None, None, b"1"]
+    database.close()
 
 
 def test_jobs_and_attempts_of_one(store: Store) -> None:

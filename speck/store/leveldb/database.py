@@ -183,7 +183,7 @@ class Database:
 
     def _write_queue(self) -> None:
         group = [self._queue.get() for _ in range(self._queue.qsize())]
-        error = None
+        error: StoreError | None = None
         try:
             self._recover()
             changes = self._confirmed([change for each in group for change in each.changes])
@@ -192,8 +192,14 @@ class Database:
             error = trouble.error
         except StoreError as trouble:
             error = self._failure = trouble
-        for each in group:
-            each.written, each.error = True, error
+        except BaseException as trouble:  # whoever waits for this write must not take it for done
+            text = f"a write broke off ({type(trouble).__name__}: {trouble})"
+            error = self._failure = StoreError(f"store {str(self.directory)!r}: {text}")
+            if not isinstance(trouble, Exception):
+                raise
+        finally:
+            for each in group:
+                each.written, each.error = True, error
 
     def _confirmed(self, changes: Sequence[Change]) -> Sequence[Change]:
         """The changes with the position after them.  Raises :class:`_NotConfirmed`."""
@@ -209,7 +215,8 @@ class Database:
             raise _NotConfirmed(StoreError(text)) from error
 
     def _write_batch(self, changes: Sequence[Change]) -> None:
-        with self._reading(), self._db.write_batch(sync=True) as batch:
+        # As a transaction, so that nothing is written if the block breaks off.
+        with self._reading(), self._db.write_batch(transaction=True, sync=True) as batch:
             for key, value in changes:
                 batch.delete(key) if value is None else batch.put(key, value)
 
