@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ from speck.cli import render
 from speck.cli.options import DEFAULT_DIRECTORY, ERROR, json_option, show_data
 from speck.cli.terminal import err, out
 from speck.client import Client
+from speck.core.durable_files import put_in_new_place
 from speck.errors import SpeckError
 
 _DEFAULT = DEFAULT_DIRECTORY / "store"
@@ -47,17 +49,24 @@ def backup(client: Client, file: Path, data_dir: Path | None) -> None:
     The server keeps running during a backup.  A backup contains no secrets.
     """
     if file.exists():
-        raise SpeckError(f"{file} already exists (expected a new file)")
-    part = file.with_name(file.name + ".part")
+        raise _taken(file)
+    # Of this run alone: another one may write a backup to the same file.
+    part = file.with_name(f".speck-{secrets.token_hex(8)}.part")
     try:
         with part.open("xb") as target:
             for piece in _pieces(client, data_dir):
                 target.write(piece)
         size = part.stat().st_size
-        part.rename(file)
+        put_in_new_place(part, file)
+    except FileExistsError as error:
+        raise _taken(file) from error
     finally:
         part.unlink(missing_ok=True)
     err.print(f"{file}: {size:,} bytes", markup=False)
+
+
+def _taken(file: Path) -> SpeckError:
+    return SpeckError(f"{file} already exists (expected a new file)")
 
 
 def _pieces(client: Client, data_dir: Path | None) -> Iterable[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -28,6 +29,26 @@ def put_in_place(scratch: Path, path: Path) -> None:
     sync_file(scratch)
     scratch.replace(path)
     sync_directory(path.parent)
+
+
+def put_in_new_place(scratch: Path, path: Path) -> None:
+    """Give a complete file a name that no file has, as :func:`put_in_place`.
+
+    Raises :class:`FileExistsError` if another process has given that name to a file meanwhile.
+    """
+    sync_file(scratch)
+    try:
+        os.link(scratch, path)  # unlike a rename, it replaces nothing
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links, such as FAT
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        scratch.replace(path)
+    else:
+        scratch.unlink()
+    with contextlib.suppress(OSError):  # as of a directory of another machine
+        sync_directory(path.parent)
 
 
 def sync_file(path: Path) -> None:

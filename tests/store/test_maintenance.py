@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import shutil
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 import requests
 
 from speck import cli
+from speck.client import Client
 from speck.core.runtime import Attempt, Handle
 from speck.errors import StoreError, StoreLocked
 from speck.store import (
@@ -388,6 +391,38 @@ def test_backup_and_check_over_rest_need_the_token(tmp_path: Path) -> None:
     with rest_server(tmp_path, token="right") as rest:
         for path in ("/store/backup", "/store/check"):
             assert requests.get(rest.url + path, timeout=30).status_code == 401
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_two_backups_to_one_file_are_one_backup_and_an_error(
+    rest: RestServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    links: bool,
+) -> None:
+    file = tmp_path / "backups" / "today.tar.gz"
+    file.parent.mkdir()
+    back_up = Client.back_up
+
+    def with_another_meanwhile(client: Client) -> Iterator[bytes]:
+        pieces = back_up(client)
+        yield next(pieces)
+        with monkeypatch.context() as other:
+            other.setattr(Client, "back_up", back_up)
+            assert speck(monkeypatch, "--server", rest.url, "store", "backup", file) == 0
+        yield from pieces
+
+    def no_links(source: object, target: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Client, "back_up", with_another_meanwhile)
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    assert speck(monkeypatch, "--server", rest.url, "store", "backup", file) == 1
+    assert f"error: {file} already exists (expected a new file)" in capsys.readouterr().err
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+    assert speck(monkeypatch, "store", "restore", file, "--data-dir", tmp_path / "new") == 0
 
 
 def test_store_commands_tell_what_is_wrong(
