@@ -29,8 +29,11 @@ class Acceptance:
         operation: Operation,
         planned: PlannedChange,
         adopted: Iterable[CopyAdopted] = (),
+        events: Iterable[Event] = (),
     ) -> None:
-        """Write the records of a change that is accepted as this operation."""
+        """Write the records of a change that is accepted as this operation, and further events of it."""
+        for event in events:
+            transaction.add_event(event)
         request = operation.request
         head = replace(planned.head, left_behind=request.leave_behind)
         if planned.deletes:
@@ -46,10 +49,10 @@ class Acceptance:
             Head(head.name, planned.number, left_behind=request.leave_behind, give_up=request.give_up)
         )
         self._put_jobs(transaction, planned)
-        for event in adopted:
-            name = event.attempt.job_name
-            job_state.write(transaction, lifecycle_of(self.store, name, head.name), event)
-            transaction.add_event(_adoption_event(operation, event))
+        for copy in adopted:
+            name = copy.attempt.job_name
+            job_state.write(transaction, lifecycle_of(self.store, name, head.name), copy)
+            transaction.add_event(_adoption_event(operation, copy))
 
     def _put_jobs(self, transaction: Transaction, planned: PlannedChange) -> None:
         name = planned.composition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,7 +35,7 @@ from speck.core.runtime import Handle
 from speck.core.settings import Settings
 from speck.core.waves import texts_of
 from speck.errors import Fault, InvalidInput
-from speck.store import Head, Revision, Store
+from speck.store import Event, Head, Revision, Store
 from speck.store.artifacts import Artifacts
 from speck.store.deployments import Deployments
 from speck.store.history import count, differences
@@ -95,8 +95,10 @@ class Changes:
             self.placer.reserve(Composition(name, planned.desired), running=adopts)
             return self._accept(self.planner.revised(planned))
 
-    def carry_out(self, change: Change, request: Request) -> tuple[Operation, PlannedChange]:
-        """Plan a change and accept it, with nothing else in between.
+    def carry_out(
+        self, change: Change, request: Request, events: Sequence[Event] = ()
+    ) -> tuple[Operation, PlannedChange]:
+        """Plan a change and accept it, with nothing else in between; ``events`` are stored with it.
 
         Raises as both, and :class:`~speck.errors.Conflict` for a request that was accepted before.
         """
@@ -104,7 +106,7 @@ class Changes:
         with self.operations.exclusive(name, change.kind), self.placer.reservation(name):
             self.operations.refuse_repeated(request)
             planned = self._planned(change, request, reserve=True)
-            return self._accept(planned), planned
+            return self._accept(planned, events), planned
 
     # --- planning
 
@@ -222,7 +224,7 @@ class Changes:
 
     # --- accepting
 
-    def _accept(self, planned: PlannedChange) -> Operation:
+    def _accept(self, planned: PlannedChange, events: Sequence[Event] = ()) -> Operation:
         """Accept a planned change of which nothing has changed since; its composition is reserved."""
         if planned.waves:  # a change that stays half made would be completed without its waves
             request = replace(planned.request, waves=texts_of(planned.waves), atomic=True)
@@ -245,7 +247,8 @@ class Changes:
                 refuse_removed_sites(plan, self.planner.inventory)
             self.artifacts.keep(coded)
             self.backoff.forget(each.job.job_name for each in plan.actions)
-            record = partial(self.acceptance.write, adopted=self._adopted(planned, handles))
+            adopted = self._adopted(planned, handles)
+            record = partial(self.acceptance.write, adopted=adopted, events=events)
             return self.operations.begin(planned, record, warnings)
 
     def _adopted(self, planned: PlannedChange, handles: Mapping[str, Handle]) -> list[CopyAdopted]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from speck.apply.operation import Operation
@@ -18,6 +18,7 @@ from speck.placement.adaptation.candidates import candidates, relative_gain
 from speck.placement.adaptation.knowledge import within_bounds
 from speck.placement.adaptation.situation import Realised
 from speck.placement.profile import Inputs
+from speck.store import Event
 from speck.store.deployments import Deployments
 
 
@@ -55,7 +56,13 @@ class Mover:
         return Advised(steps, gain, placed.advice.after.multiplier, rewires)
 
     def move(
-        self, name: str, jobs: Collection[str], target: str, base_revision: int, message: str
+        self,
+        name: str,
+        jobs: Collection[str],
+        target: str,
+        base_revision: int,
+        message: str,
+        events: Sequence[Event] = (),
     ) -> Operation:
         """Apply what runs with some jobs at another site, or with other cuts.
 
@@ -67,7 +74,7 @@ class Mover:
             step = Recut(name, target.by_job(jobs))
         else:
             step = Place(name, frozenset(jobs), target)
-        operation, _ = self.changes.carry_out(step, request)
+        operation, _ = self.changes.carry_out(step, request, events)
         return operation
 
     def recut_effect(

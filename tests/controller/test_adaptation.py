@@ -689,6 +689,26 @@ def test_another_server_judges_the_step(bench: Bench) -> None:
     assert bench.steps[0] == "kept"
 
 
+def test_a_step_of_a_server_that_died_when_it_had_begun_is_announced_once(bench: Bench) -> None:
+    adaptation, mover = bench.services.adaptation, bench.services.adaptation.mover
+
+    class Dying:
+        present, advise = mover.present, mover.advise
+
+        def move(self, *arguments: Any) -> Any:
+            mover.move(*arguments)
+            raise KeyboardInterrupt
+
+    adaptation.mover = Dying()
+    with pytest.raises(KeyboardInterrupt):
+        bench.decide(3)
+    bench.finish()
+    bench.restart()
+    assert bench.events == ["step"]
+    bench.round(times=12)
+    assert (bench.steps[0], bench.events.count("step")) == ("kept", len(bench.steps))
+
+
 def test_a_step_that_the_reconciler_completes_is_judged(bench: Bench) -> None:
     """The engine at the target goes down after the plan is made."""
     adaptation, mover = bench.services.adaptation, bench.services.adaptation.mover

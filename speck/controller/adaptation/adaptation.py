@@ -269,7 +269,7 @@ class Adaptation:
         with self._lock:
             before = self.store.adaptation(name)
             answer, after = decide(before, seen, now)
-            # A move may be refused: it is announced when it has begun.
+            # A move may be refused: its events are written with the intent of its operation.
             moves = isinstance(answer, Step | Revert)
             if not self._write(name, after, () if moves else announced(name, answer, before, after, now)):
                 return None
@@ -364,8 +364,9 @@ class Adaptation:
             jobs, target, message = answer.about.jobs, answer.about.target, answer.reason
         else:
             jobs, target, message = answer.record.jobs, answer.record.source, f"back: {answer.reason}"
+        events = list(announced(name, answer, before, after, self.clock()))
         try:
-            operation = self.mover.move(name, jobs, target, seen.revision, message)
+            operation = self.mover.move(name, jobs, target, seen.revision, message, events)
         except (Busy, StaleRevision) as error:
             self._withdraw(name, before, seen, f"a user's change or a repair came first: {error}")
         except (StalePlan, Overloaded, StoreError) as error:  # this says nothing about the target
@@ -375,7 +376,7 @@ class Adaptation:
         else:
             if isinstance(answer, Revert):
                 self._correct_speed(answer.record, seen)
-            self._note_begun(name, operation, announced(name, answer, before, after, self.clock()))
+            self._note_begun(name, operation)
             self._count(before, after)
 
     def _refuse(
@@ -398,8 +399,8 @@ class Adaptation:
             self._write(name, memory, events)
         self.metrics.decided(memory.entries[-1].decision)
 
-    def _note_begun(self, name: str, operation: Operation, events: Iterable[Event]) -> None:
-        """Note the events of the pending step, and the id of the operation that carries it out."""
+    def _note_begun(self, name: str, operation: Operation) -> None:
+        """Note the id of the operation of the pending step; without it, it is found by the revision."""
         with self._lock:
             memory = self.store.adaptation(name)
             pending = memory.pending
@@ -407,7 +408,7 @@ class Adaptation:
                 entry = replace(memory.entries[-1], operation=operation.id)
                 memory = with_last(memory, replace(pending, operation=operation.id))
                 memory = replace(memory, entries=(*memory.entries[:-1], entry))
-            self._write(name, memory, events)
+            self._write(name, memory)
 
     def _correct_speed(self, step: StepRecord, seen: Situation) -> None:
         """Store the speed of a site as it was observed there, if it is slower than was counted with.

@@ -13,6 +13,7 @@ from speck.placement.adaptation.situation import Candidate, Realised
 from speck.placement.cost import Figures, evaluate
 from speck.placement.graph import Model
 from speck.placement.profile import Inputs
+from speck.store import Event
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,18 @@ class Mover(Protocol):
         """
 
     def move(
-        self, name: str, jobs: Collection[str], target: str, base_revision: int, message: str
+        self,
+        name: str,
+        jobs: Collection[str],
+        target: str,
+        base_revision: int,
+        message: str,
+        events: Sequence[Event] = (),
     ) -> Operation:
         """Begin to move jobs to a site, by an apply as the next revision of what ran at ``base_revision``.
 
-        A ``target`` of :class:`~speck.core.adaptation.Cuts` gives the jobs other cuts.
-        Raises as an apply; nothing is touched then.
+        A ``target`` of :class:`~speck.core.adaptation.Cuts` gives the jobs other cuts.  The ``events`` are
+        stored together with the revision.  Raises as an apply; nothing is touched then.
         """
 
     def recut_effect(
