@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 
@@ -17,7 +17,7 @@ from speck.cli.completion import PROGRAM
 from speck.cli.errors import report
 from speck.cli.options import INTERRUPTED
 from speck.cli.terminal import err, escape_unencodable
-from speck.client import DEFAULT_URL, Client
+from speck.client import DEFAULT_URL, Client, explained
 from speck.server.tokens import token_of
 
 _MODULES = {
@@ -86,6 +86,17 @@ class Commands(Mapping[str, click.Command]):
 
 class Program(click.Group):
     """The group of all commands, whose help lists them by section."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command; an error that a server of another version explains has both versions."""
+        try:
+            return super().invoke(context)
+        except Exception as error:
+            client = context.obj
+            other = explained(error, client) if isinstance(client, Client) else None
+            if other is None:
+                raise
+            raise other from error
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections; see :meth:`click.Group.format_commands`."""

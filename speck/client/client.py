@@ -362,6 +362,14 @@ class Client(Transport):
         """The audit log's last entries (by ``composition``, ``job``, ``operation``, ``since``)."""
         return self.many("/events", limit=limit, **filters)
 
+    def server_version(self) -> str | None:
+        """The version of the server; ``None`` if it does not tell it now."""
+        try:
+            document = self.one("GET", "/openapi.json")
+            return str(document["info"]["version"])
+        except (ServerError, LookupError, TypeError):
+            return None
+
     def check_store(self) -> list[dict[str, Any]]:
         """The faults of the server's store."""
         return self.many("/store/check")

@@ -69,6 +69,7 @@ class Transport:
     ) -> None:
         self._pair = Pair(urls_of(url), self._look)
         self.read_timeout = _READ
+        self.answered = False  # the server has answered a request with data
         self._login = _Login(token if callable(token) else lambda: token)
         self._ca = str(ca) if ca is not None else None
         self._proxy = proxy
@@ -196,6 +197,7 @@ class Transport:
                 raise
             raise ServerError(f"{self.url} answered{self._through()} {_foreign(answer)}") from error
         if answer.ok and not answer.is_redirect:
+            self.answered = True
             return body
         if not isinstance(body, dict):
             raise ServerError(f"{self.url} is not a SpecK server (its answer has another format)")
