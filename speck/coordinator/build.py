@@ -1,4 +1,8 @@
-"""Wires the parts of one coordinator; no other module has to name them all."""
+"""Wires the parts of one coordinator; no other module has to name them all.
+
+:func:`build` does it layer by layer, in the order of the packages: what is stored, the places that are
+reached, what is observed of them, the operations and the loops that begin some, and the plans of changes.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ from speck.coordinator.queries.profiles import ProfileQueries
 from speck.coordinator.queries.sites import SiteQueries
 from speck.coordinator.retained_plans import RetainedPlans
 from speck.core.inventory import Inventory
-from speck.core.live_inventory import live
+from speck.core.live_inventory import LiveInventory, live
 from speck.core.settings import Settings
 from speck.observe.curves import Curves
 from speck.observe.losses import LossRecorder
@@ -94,12 +98,6 @@ def _new_id() -> str:
     return uuid.uuid4().hex
 
 
-def _write_events(store: Store, events: Iterable[Event]) -> None:
-    with store.transaction() as transaction:
-        for event in events:
-            transaction.add_event(event)
-
-
 def build(
     store: Store,
     registry: Registry,
@@ -125,152 +123,350 @@ def build(
         settings or Settings(),
         backoff or Backoff(),
     )
-    metrics = Metrics(clock)
-    uploads = Uploads(store.directory / "uploads", store.directory / "artifacts", clock, settings.sent_code)
-    runners = [each.queries.path for each in registry.engines if each.queries is not None]
-    sent = with_query_runners(runners, uploads.content)
-    artifacts = Artifacts(store.directory / "artifacts", settings.roots, sent, primary)
+    agents = agents or Agents(Enrolment(store, inventory, registry, clock))
+    given = _Given(store, registry, inventory, settings, mint, clock, backoff, agents, primary)
+    stored = _stored(given)
+    places = _places(given, stored, remote)
+    observed = _observed(given, stored, places)
+    work = _work(given, stored, places, observed)
+    planning = _planning(given, stored, places, observed, work, inputs)
+    return _services(given, stored, places, observed, work, planning)
+
+
+# --- the steps: each makes the parts of one layer out of those below it, and joins them
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The parameters of :func:`build`, none left out."""
+
+    store: Store
+    registry: Registry
+    inventory: LiveInventory
+    settings: Settings
+    mint: Callable[[], str]
+    clock: Callable[[], float]
+    backoff: Backoff
+    agents: Agents
+    primary: Primary | None
+
+    def write_events(self, events: Iterable[Event]) -> None:
+        """Append to the audit log."""
+        with self.store.transaction() as transaction:
+            for event in events:
+                transaction.add_event(event)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The deployments that the store has, and the code beside it."""
+
+    uploads: Uploads
+    artifacts: Artifacts
+    files: ServedFiles | None
+    history: History
+    deployments: Deployments
+    retention: Retention
+    code: CodeChanges
+
+
+def _stored(given: _Given) -> _Stored:
+    store, settings, primary = given.store, given.settings, given.primary
+    kept = store.directory / "artifacts"
+    uploads = Uploads(store.directory / "uploads", kept, given.clock, settings.sent_code)
+    runners = [each.queries.path for each in given.registry.engines if each.queries is not None]
+    artifacts = Artifacts(kept, settings.roots, with_query_runners(runners, uploads.content), primary)
     files = ServedFiles(store.directory, settings.advertise, primary) if settings.advertise else None
-    pool = BinderPool(registry, inventory, files, metrics.called, store.identity)
-    pool.remote = remote or pool.remote
-    pool.permit = pool.permit if primary is None else primary.permit
-    if agents is None:
-        agents = Agents(Enrolment(store, inventory, registry, clock))
-    agents.enrolment.on_changed.append(pool.forget)
     history = History(store)
-    deployments, retention = Deployments(store, history), Retention(store, artifacts, history, files)
-    code = CodeChanges(artifacts, registry, deployments)
-    losses = LossRecorder(clock, partial(_write_events, store))
-    store.on_event.append(losses.note_event)
-    pace = Pace(settings.measuring)
-    measures = Measures(deployments, pool, inventory, clock, metrics.rejected, pace=pace)
-    curves = Curves(clock)
-    pool.in_use = agents.enrolment.taken = used = UsedAddresses(deployments, inventory)
-    agents.enrolment.jobs_at = used.jobs_at
+    deployments = Deployments(store, history)
+    return _Stored(
+        uploads=uploads,
+        artifacts=artifacts,
+        files=files,
+        history=history,
+        deployments=deployments,
+        retention=Retention(store, artifacts, history, files),
+        code=CodeChanges(artifacts, given.registry, deployments),
+    )
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The engines and brokers, and the metrics of the calls to them."""
+
+    pool: BinderPool
+    metrics: Metrics
+
+
+def _places(given: _Given, stored: _Stored, remote: Remote | None) -> _Places:
+    metrics, enrolment = Metrics(given.clock), given.agents.enrolment
+    pool = BinderPool(given.registry, given.inventory, stored.files, metrics.called, given.store.identity)
+    pool.remote = remote or pool.remote
+    pool.permit = pool.permit if given.primary is None else given.primary.permit
     pool.on_forgotten.append(metrics.forget)
-    observer, sampler = Observer(pool, clock), Sampler(deployments, pool, losses, measures, curves)
-    pool.on_forgotten.append(observer.forget_engines)
-    prober = Prober(measures, pool, inventory, clock)
-    operations = Operations(deployments, retention, observer, pool, mint, clock, settings)
-    agents.enrolment.frozen = operations.frozen
-    reaper = Reaper(store, pool, clock)
+    pool.in_use = enrolment.taken = used = UsedAddresses(stored.deployments, given.inventory)
+    enrolment.jobs_at = used.jobs_at
+    enrolment.on_changed.append(pool.forget)
+    return _Places(pool, metrics)
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """What is seen and measured of the jobs and their places."""
+
+    losses: LossRecorder
+    measures: Measures
+    observer: Observer
+    sampler: Sampler
+    prober: Prober
+    readers: ReaderWatch
+    splits: SplitWatch
+
+
+def _observed(given: _Given, stored: _Stored, places: _Places) -> _Observed:
+    clock, inventory, deployments, pool = given.clock, given.inventory, stored.deployments, places.pool
+    losses = LossRecorder(clock, given.write_events)
+    measures = Measures(
+        deployments, pool, inventory, clock, places.metrics.rejected, pace=Pace(given.settings.measuring)
+    )
+    observer = Observer(pool, clock)
+    sampler = Sampler(deployments, pool, losses, measures, Curves(clock))
+    readers = ReaderWatch(pool, inventory, clock, given.write_events, sampler.connected)
+    splits = SplitWatch(deployments, pool, losses, clock)
+    given.store.on_event.extend((losses.note_event, splits.note_event))
+    pool.on_forgotten.extend((observer.forget_engines, readers.forget))
+    return _Observed(
+        losses=losses,
+        measures=measures,
+        observer=observer,
+        sampler=sampler,
+        prober=Prober(measures, pool, inventory, clock),
+        readers=readers,
+        splits=splits,
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The operations, and the loops that begin some."""
+
+    operations: Operations
+    reaper: Reaper
+    reconciler: Reconciler
+    adaptation: Adaptation
+    workers: WorkerController
+
+
+def _work(given: _Given, stored: _Stored, places: _Places, observed: _Observed) -> _Work:
+    settings, clock, deployments = given.settings, given.clock, stored.deployments
+    pool, metrics, sampler, measures = places.pool, places.metrics, observed.sampler, observed.measures
+    observer, inventory, backoff = observed.observer, given.inventory, given.backoff
+    operations = Operations(deployments, stored.retention, observer, pool, given.mint, clock, settings)
+    given.agents.enrolment.frozen = operations.frozen
+    reaper = Reaper(given.store, pool, clock)
     operations.on_applied.append(reaper.reap_after)
     operations.on_end.append(lambda operation, _, state: metrics.operation_ended(operation.to_dict(), state))
-    readers = ReaderWatch(pool, inventory, clock, partial(_write_events, store), sampler.connected)
-    pool.on_forgotten.append(readers.forget)
     reconciler = Reconciler(
-        deployments, observer, pool, operations, reaper, clock, backoff, metrics, readers=readers
+        deployments, observer, pool, operations, reaper, clock, backoff, metrics, readers=observed.readers
     )
     adaptation = Adaptation(
         deployments, operations, reconciler, sampler, measures, metrics, clock, settings.adapt
     )
-    report = partial(_write_events, store)
+    report = given.write_events
     workers = WorkerController(
         deployments, operations, pool, inventory, sampler, measures, metrics, report, clock
     )
-    splits = SplitWatch(deployments, pool, losses, clock)
-    store.on_event.append(splits.note_event)
-    queries = Queries(
-        deployments=deployments,
-        history=history,
-        retention=retention,
-        operations=operations,
-        observer=observer,
-        reconciler=reconciler,
-        sampler=sampler,
-        losses=losses,
-        readers=readers,
-        splits=splits,
-        pool=pool,
-        inventory=inventory,
-        clock=clock,
-        code=code,
+    return _Work(operations, reaper, reconciler, adaptation, workers)
+
+
+@dataclass(frozen=True)
+class _Planning:
+    """The parts that plan changes and accept them."""
+
+    profiles: ProfileQueries
+    placer: Placer
+    planner: Planner
+    changes: Changes
+    reverts: AtomicReverts
+
+
+def _planning(
+    given: _Given,
+    stored: _Stored,
+    places: _Places,
+    observed: _Observed,
+    work: _Work,
+    inputs: Callable[[], Inputs] | None,
+) -> _Planning:
+    store, settings, inventory, pool = given.store, given.settings, given.inventory, places.pool
+    artifacts, deployments, operations = stored.artifacts, stored.deployments, work.operations
+    profiles = ProfileQueries(
+        deployments, observed.sampler, observed.measures, observed.prober, inventory, given.clock
     )
-    profiles = ProfileQueries(deployments, sampler, measures, prober, inventory, clock)
-    engine_plans = EnginePlans(deployments, pool, sampler, measures, clock)
-    pools = EnginePools(
-        deployments,
-        inventory,
-        workers.cores_of,
-        silent=partial(silent_engines, pool),
-        startable=workers.startable_engines,
-        leaving=workers.leaving_engines,
-    )
+    pools = _engine_pools(given, stored, places, work)
     placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
-    planner = Planner(store, inventory, settings, pool, deployments, observer, sampler, code, artifacts)
+    planner = Planner(
+        store=store,
+        inventory=inventory,
+        settings=settings,
+        pool=pool,
+        deployments=deployments,
+        observer=observed.observer,
+        sampler=observed.sampler,
+        code=stored.code,
+        artifacts=artifacts,
+    )
     changes = Changes(
         store=store,
         settings=settings,
-        clock=clock,
+        clock=given.clock,
         artifacts=artifacts,
         deployments=deployments,
         operations=operations,
-        backoff=backoff,
+        backoff=given.backoff,
         placer=placer,
-        cuts=CutChooser(deployments, placer, CutCorrections(store, clock)),
-        code=code,
+        cuts=CutChooser(deployments, placer, CutCorrections(store, given.clock)),
+        code=stored.code,
         builds=Builds(pool, artifacts),
         planner=planner,
-        resolver=Resolver(deployments, history, artifacts, placer),
+        resolver=Resolver(deployments, stored.history, artifacts, placer),
         acceptance=Acceptance(store, operations),
         adoptions=Adoptions(store, pool),
     )
     reverts = AtomicReverts(store, operations, changes)
     operations.on_atomic_failure.append(reverts.revert)
-    upgrades = Upgrades(agents, inventory, deployments, operations, pool, losses)
-    coordinator = Coordinator(
-        store=store,
-        registry=registry,
-        inventory=inventory,
-        settings=settings,
-        clock=clock,
-        pool=pool,
-        artifacts=artifacts,
-        retention=retention,
-        history=history,
-        deployments=deployments,
-        observer=observer,
-        sampler=sampler,
-        prober=prober,
-        operations=operations,
-        reaper=reaper,
-        reconciler=reconciler,
-        adaptation=adaptation,
-        splits=splits,
-        workers=workers,
-        agents=agents,
-        upgrades=upgrades,
-        contacts=Contacts(reaper, inventory.addresses_at, reconciler.loop.wake),
-        keeping=Keeping(pool, partial(_brokers_of, deployments)),
-        backoff=backoff,
-        placer=placer,
-        changes=changes,
-        reverts=reverts,
-        interrupted=InterruptedOperations(
-            store, deployments, operations, planner, backoff, clock, reconciler.steady
-        ),
+    work.adaptation.mover = Mover(deployments, placer, changes)
+    return _Planning(profiles, placer, planner, changes, reverts)
+
+
+def _engine_pools(given: _Given, stored: _Stored, places: _Places, work: _Work) -> EnginePools:
+    return EnginePools(
+        stored.deployments,
+        given.inventory,
+        work.workers.cores_of,
+        silent=partial(silent_engines, places.pool),
+        startable=work.workers.startable_engines,
+        leaving=work.workers.leaving_engines,
     )
-    adaptation.mover = Mover(deployments, placer, changes)
-    sites = SiteQueries(store, pool, inventory, reconciler.orphans, workers, deployments, agents)
-    doctor = Doctor(
-        deployments, pool, inventory, sampler, losses, readers, agents, workers.stopped_engines, primary
-    )
+
+
+# --- the parts that the server uses
+
+
+def _services(
+    given: _Given, stored: _Stored, places: _Places, observed: _Observed, work: _Work, planning: _Planning
+) -> Services:
+    pool, agents, deployments, workers = places.pool, given.agents, stored.deployments, work.workers
+    upgrades = Upgrades(agents, given.inventory, deployments, work.operations, pool, observed.losses)
     return Services(
-        coordinator=coordinator,
-        changes=changes,
-        queries=queries,
-        sites=sites,
-        profiles=profiles,
-        engine_plans=engine_plans,
-        metrics=metrics,
-        doctor=doctor,
-        retained_plans=RetainedPlans(changes, placer, mint, clock),
-        adaptation=adaptation,
+        coordinator=_coordinator(given, stored, places, observed, work, planning, upgrades),
+        changes=planning.changes,
+        queries=_queries(given, stored, places, observed, work),
+        sites=SiteQueries(
+            given.store, pool, given.inventory, work.reconciler.orphans, workers, deployments, agents
+        ),
+        profiles=planning.profiles,
+        engine_plans=EnginePlans(deployments, pool, observed.sampler, observed.measures, given.clock),
+        metrics=places.metrics,
+        doctor=_doctor(given, deployments, pool, observed, workers),
+        retained_plans=RetainedPlans(planning.changes, planning.placer, given.mint, given.clock),
+        adaptation=work.adaptation,
         agents=agents,
         upgrades=upgrades,
-        files=files,
-        uploads=uploads,
-        primary=primary,
+        files=stored.files,
+        uploads=stored.uploads,
+        primary=given.primary,
+    )
+
+
+def _queries(given: _Given, stored: _Stored, places: _Places, observed: _Observed, work: _Work) -> Queries:
+    return Queries(
+        deployments=stored.deployments,
+        history=stored.history,
+        retention=stored.retention,
+        operations=work.operations,
+        observer=observed.observer,
+        reconciler=work.reconciler,
+        sampler=observed.sampler,
+        losses=observed.losses,
+        readers=observed.readers,
+        splits=observed.splits,
+        pool=places.pool,
+        inventory=given.inventory,
+        clock=given.clock,
+        code=stored.code,
+    )
+
+
+def _coordinator(
+    given: _Given,
+    stored: _Stored,
+    places: _Places,
+    observed: _Observed,
+    work: _Work,
+    planning: _Planning,
+    upgrades: Upgrades,
+) -> Coordinator:
+    deployments, reconciler = stored.deployments, work.reconciler
+    return Coordinator(
+        store=given.store,
+        registry=given.registry,
+        inventory=given.inventory,
+        settings=given.settings,
+        clock=given.clock,
+        pool=places.pool,
+        artifacts=stored.artifacts,
+        retention=stored.retention,
+        history=stored.history,
+        deployments=deployments,
+        observer=observed.observer,
+        sampler=observed.sampler,
+        prober=observed.prober,
+        operations=work.operations,
+        reaper=work.reaper,
+        reconciler=reconciler,
+        adaptation=work.adaptation,
+        splits=observed.splits,
+        workers=work.workers,
+        agents=given.agents,
+        upgrades=upgrades,
+        contacts=Contacts(work.reaper, given.inventory.addresses_at, reconciler.loop.wake),
+        keeping=Keeping(places.pool, partial(_brokers_of, deployments)),
+        backoff=given.backoff,
+        placer=planning.placer,
+        changes=planning.changes,
+        reverts=planning.reverts,
+        interrupted=_interrupted(given, deployments, work, planning),
+    )
+
+
+def _doctor(
+    given: _Given, deployments: Deployments, pool: BinderPool, observed: _Observed, workers: WorkerController
+) -> Doctor:
+    return Doctor(
+        deployments,
+        pool,
+        given.inventory,
+        observed.sampler,
+        observed.losses,
+        observed.readers,
+        given.agents,
+        workers.stopped_engines,
+        given.primary,
+    )
+
+
+def _interrupted(
+    given: _Given, deployments: Deployments, work: _Work, planning: _Planning
+) -> InterruptedOperations:
+    return InterruptedOperations(
+        given.store,
+        deployments,
+        work.operations,
+        planning.planner,
+        given.backoff,
+        given.clock,
+        work.reconciler.steady,
     )
 
 
