@@ -21,7 +21,7 @@ from speck.binder.deadline import within
 from speck.core.runtime import JobMetrics
 from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError
 from speck.link.codec import Malformed, decode, encode
-from speck.link.errors import error_data
+from speck.link.errors import error_data, other_version
 from speck.link.methods import (
     END_FEED,
     JOURNAL,
@@ -65,8 +65,7 @@ class Calls:
             with within(min(_LONGEST, seconds)):
                 return {"r": self._answer(call, is_open)}
         except Malformed as error:
-            text = f"{error} (update the agent of site {self.site!r}, or the coordinator)"
-            return {"x": error_data(Rejected(text, address=str(call.get("e", ""))))}
+            return {"x": error_data(other_version(error, self.site, str(call.get("e", ""))))}
         except SpeckError as error:
             return {"x": error_data(error)}
         except Exception as error:  # a defect in one call must not end the agent
@@ -132,7 +131,8 @@ class Calls:
         Returns the place of the next part in the file, or after the last one the hashes of all files.
         """
         content = decode(bytes, arguments.get("content"), "content")
-        at, size = (decode(int, arguments.get(name), name) for name in ("at", "size"))
+        whole = {"at": 0, "size": len(content)}  # as a server of an earlier version sends a file
+        at, size = (decode(int, {**whole, **arguments}[name], name) for name in ("at", "size"))
         there = self.code.put(str(arguments.get("hash")), content, at, size)
         if there < size:
             return there

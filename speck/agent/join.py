@@ -160,12 +160,24 @@ def _asked(
                 answer = assembly.add(websocket.recv(_ANSWERING))
             if "joined" not in answer:
                 raise _wrong(str(answer.get("refused", "the server answers otherwise than expected")))
-            return decode(Joined, answer["joined"], "answer"), certificate
+            return _joined(answer["joined"], server), certificate
     except InvalidStatus as error:
         body = (error.response.body or b"").decode(errors="replace").strip()
         raise _wrong(f"{server.url} refuses: {body or error.response.status_code}") from error
-    except (WebSocketException, OSError, BadFrame, Malformed) as error:
+    except (WebSocketException, OSError, BadFrame) as error:
         raise _wrong(f"{server.url}: {fault_of(error)}") from error
+
+
+def _joined(answer: object, server: Server) -> Joined:
+    """The token and the description in an answer."""
+    try:
+        found: Joined = decode(Joined, answer, "answer")
+    except Malformed as error:
+        raise _wrong(
+            f"{server.url}: {error} (the site has version {speck.__version__}: install that of the server, "
+            "and join with a new code)"
+        ) from error
+    return found
 
 
 def _context(server: Server, code: JoinCode) -> ssl.SSLContext | None:

@@ -12,7 +12,7 @@ import dataclasses
 import types
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from speck.errors import SpeckError
@@ -49,15 +49,18 @@ def encode(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not a value of the contract")
 
 
-def decode(hint: Any, data: Any, place: str = "value") -> Any:
-    """The value of an annotation from JSON data.  Raises :class:`Malformed`."""
+def decode(hint: Any, data: Any, place: str = "value", *, strict: bool = True) -> Any:
+    """The value of an annotation from JSON data.  Raises :class:`Malformed`.
+
+    Without ``strict``, unknown fields are left out, as those of a later version.
+    """
     if hint is Any:
         return data
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return _of_union(get_args(hint), data, place)
+        return _of_union(get_args(hint), data, place, strict=strict)
     if origin is not None:
-        return _of_generic(origin, get_args(hint), data, place)
+        return _of_generic(origin, get_args(hint), data, place, strict=strict)
     if hint is None or hint is type(None):
         return _checked(data is None, None, data, place, "null")
     if hint in _PLAIN:
@@ -68,7 +71,7 @@ def decode(hint: Any, data: Any, place: str = "value") -> Any:
         return _of_enum(hint, data, place)
     if issubclass(hint, SpeckError):
         return error_of(_mapping(_mapping(data, place).get(_ERROR), place))
-    return _of_dataclass(hint, data, place)
+    return _of_dataclass(hint, data, place, strict=strict)
 
 
 def _of_plain(hint: type, data: Any, place: str) -> Any:
@@ -85,7 +88,7 @@ def _of_enum(hint: type[Enum], data: Any, place: str) -> Enum:
         raise _malformed(data, place, f"one of {[each.value for each in hint]}") from None
 
 
-def _of_union(hints: tuple[Any, ...], data: Any, place: str) -> Any:
+def _of_union(hints: tuple[Any, ...], data: Any, place: str, *, strict: bool) -> Any:
     if data is None and type(None) in hints:
         return None
     errors = [each for each in hints if isinstance(each, type) and issubclass(each, SpeckError)]
@@ -95,36 +98,41 @@ def _of_union(hints: tuple[Any, ...], data: Any, place: str) -> Any:
     exact = [each for each in others if each in _PLAIN and type(data) is each]
     for hint in exact or others:
         try:
-            return decode(hint, data, place)
+            return decode(hint, data, place, strict=strict)
         except Malformed:
             if hint is (exact or others)[-1]:
                 raise
     raise _malformed(data, place, "another value")
 
 
-def _of_generic(origin: Any, arguments: tuple[Any, ...], data: Any, place: str) -> Any:
+def _of_generic(origin: Any, arguments: tuple[Any, ...], data: Any, place: str, *, strict: bool) -> Any:
+    part = partial(decode, strict=strict)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {
-            key: decode(arguments[1], each, f"{place}.{key}") for key, each in _mapping(data, place).items()
+            key: part(arguments[1], each, f"{place}.{key}") for key, each in _mapping(data, place).items()
         }
     if not isinstance(data, list):
         raise _malformed(data, place, "a list")
     if origin is tuple and arguments[-1] is not Ellipsis:
         _checked(len(data) == len(arguments), data, data, place, f"{len(arguments)} values")
         pairs = zip(arguments, data, strict=True)
-        return tuple(decode(hint, each, f"{place}[{number}]") for number, (hint, each) in enumerate(pairs))
-    found = [decode(arguments[0], each, f"{place}[{number}]") for number, each in enumerate(data)]
+        return tuple(part(hint, each, f"{place}[{number}]") for number, (hint, each) in enumerate(pairs))
+    found = [part(arguments[0], each, f"{place}[{number}]") for number, each in enumerate(data)]
     return tuple(found) if origin is tuple else found
 
 
-def _of_dataclass(hint: type, data: Any, place: str) -> Any:
+def _of_dataclass(hint: type, data: Any, place: str, *, strict: bool) -> Any:
     given, known = _mapping(data, place), _fields(hint)
     unknown = given.keys() - known.keys()
-    if unknown:
+    if unknown and strict:
         raise Malformed(
             f"{place} has the unknown field {min(unknown)!r} (expected {', '.join(sorted(known))})"
         )
-    values = {name: decode(known[name], each, f"{place}.{name}") for name, each in given.items()}
+    values = {
+        name: decode(known[name], each, f"{place}.{name}", strict=strict)
+        for name, each in given.items()
+        if name in known
+    }
     try:
         return hint(**values)
     except (TypeError, SpeckError) as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from speck.errors import BinderError, Fault, InvalidInput, SpeckError, one_line
+from speck.errors import BinderError, Fault, InvalidInput, Rejected, SpeckError, one_line
+
+_UPDATE = "update the agent of site"  # in the answer to a call of another version, of all agents so far
 
 
 def error_data(error: Exception) -> dict[str, Any]:
@@ -34,6 +36,18 @@ def error_of(data: Mapping[str, Any]) -> SpeckError:
         return InvalidInput(faults, str(data.get("subject", "")))
     kind = _CLASSES.get(str(data.get("class")), BinderError)
     return kind(" ".join(str(data.get("message", "")).split()), address=str(data.get("address", "")))
+
+
+def other_version(error: Exception, site: str, address: str) -> Rejected:
+    """The answer of an agent to a call that its version does not have."""
+    return Rejected(f"{error} ({_UPDATE} {site!r}, or the coordinator)", address=address)
+
+
+def with_versions(error: SpeckError, versions: str) -> SpeckError:
+    """An agent's error; that of :func:`other_version` with the ``versions`` of both ends."""
+    if type(error) is not Rejected or f"({_UPDATE}" not in str(error):
+        return error
+    return Rejected(f"{error}; {versions}", address=error.address)
 
 
 def _below(kind: type[BinderError]) -> Iterator[type[BinderError]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import speck
 from speck.core.inventory import Site
 from speck.link.frames import PROTOCOL
 
@@ -88,17 +89,24 @@ def identity_fault(machine: str, version: str) -> str:
     return ""
 
 
+def versions(agent: str) -> str:
+    """The versions of both ends, for an error between them; the agent's may be any text."""
+    shown = agent[:LONGEST] if agent.isprintable() else "that is not valid"
+    return f"the agent has version {shown}, the server {speck.__version__}"
+
+
 def refusal(hello: Hello, token_of: str, sites: Mapping[str, Site]) -> str:
     """The reason why an agent that has the token of the site ``token_of`` is refused; empty if it is not.
 
     ``sites`` are those that the coordinator reaches through agents.
     """
-    if hello.protocol != PROTOCOL:
-        return (
-            f"the agent speaks protocol {hello.protocol} (expected {PROTOCOL}: update the older of the two)"
-        )
     if fault := identity_fault(hello.machine, hello.version):
         return fault
+    if hello.protocol != PROTOCOL:
+        return (
+            f"the agent speaks protocol {hello.protocol} (expected {PROTOCOL}; {versions(hello.version)}: "
+            "update the older of the two)"
+        )
     if hello.site != token_of:
         return f"the token is that of site {token_of!r} (the agent says {hello.site!r})"
     site = sites.get(hello.site)

@@ -25,8 +25,8 @@ from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError, Unre
 from speck.link.beat import SILENCE
 from speck.link.codec import Malformed, decode, encode
 from speck.link.connection import AT_ONCE, Connection, Presence, Waiting
-from speck.link.errors import error_of
-from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame
+from speck.link.errors import error_of, with_versions
+from speck.link.frames import LARGEST_FRAME, PROTOCOL, Assembly, BadFrame
 from speck.link.gate import AGENT, Gate, GatedConnection, peer_of, token_of
 from speck.link.hello import (
     CONFIRMS,
@@ -37,6 +37,7 @@ from speck.link.hello import (
     epoch_refusal,
     is_accepted,
     refusal,
+    versions,
 )
 from speck.link.journal import JournalEntry, checked
 from speck.link.look import Look
@@ -230,12 +231,10 @@ class Hub:
         try:
             hello: Hello = decode(Hello, data, "hello")
         except Malformed as error:
-            fault = (
-                str(error)
-                if protocol["protocol"] == 1
-                else f"the agent speaks protocol {protocol['protocol']}"
-            )
-            hello, why = None, f"{fault} (expected protocol 1: update the older of the two)"  # type: ignore[assignment]
+            same = protocol["protocol"] == PROTOCOL
+            fault = str(error) if same else f"the agent speaks protocol {protocol['protocol']}"
+            both = versions(str(data.get("version")))
+            why = f"{fault} (expected protocol {PROTOCOL}; {both}: update the older of the two)"
         else:
             why = refusal(hello, self._authenticate(token) or "", self.sites)
             why = why or await self._second_agent(hello)
@@ -387,7 +386,7 @@ class Hub:
         """The entries of the journal of a site's agent after this one; raises as :meth:`call`."""
         found = self.call(site, {"m": JOURNAL, "a": {"after": after}}, seconds, f"site {site}")
         try:
-            return checked(decode(list[JournalEntry], found, "journal"), after)
+            return checked(decode(list[JournalEntry], found, "journal", strict=False), after)
         except Malformed as error:
             raise BinderError(f"the agent of site {site!r} sent another journal: {error}") from error
 
@@ -411,7 +410,8 @@ class Hub:
             text = f"{address}: the agent of site {site!r} sent another answer: {error}"
             raise BinderError(text, address=address) from error
         if "x" in answer:
-            raise error_of(answer["x"] if isinstance(answer["x"], Mapping) else {})
+            error = error_of(answer["x"] if isinstance(answer["x"], Mapping) else {})
+            raise with_versions(error, versions(agent.presence.hello.version))
         return answer.get("r")
 
     def _ask(self, agent: Connection, question: Question, deadline: float, address: str) -> Mapping[str, Any]:

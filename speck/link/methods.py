@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 from speck.binder import BrokerBinder, EngineBinder
 from speck.link.codec import Malformed, decode, encode
+from speck.link.repeats import REPEATED
 
 Base = type[EngineBinder] | type[BrokerBinder]
 
@@ -17,6 +18,10 @@ LOCAL = frozenset({"close", "reported", "take_artifacts", "take_owner"})
 
 # Methods that may change a job; on one job they are carried out one at a time, in the order of their arrival.
 ORDERED = frozenset({"submit", "find", "stop"})
+
+# Methods whose answers are observations: those of a later agent may have more fields.  A handle or a state,
+# which is given back to the agent, has to be whole.
+OBSERVING = REPEATED | {"status", "metrics", "checkup", "engine_plan"}
 
 # Calls that no binder has.
 STORE, RECEIVE, END_FEED, JOURNAL = "$store", "$receive", "$end", "$journal"
@@ -72,4 +77,4 @@ def decode_arguments(base: Base, method: str, data: Any) -> dict[str, Any]:
 
 def decode_answer(base: Base, method: str, data: Any) -> Any:
     """The answer of a call; raises :class:`~speck.link.codec.Malformed`."""
-    return decode(_hints(base, method)["return"], data, method)
+    return decode(_hints(base, method)["return"], data, method, strict=method not in OBSERVING)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from speck.binder import BrokerBinder, BrokerKind, EngineBinder, EngineKind
 from speck.binder.deadline import limited
@@ -22,11 +22,13 @@ from speck.core.runtime import Found, Handle, JobMetrics, JobState, JobStatus, S
 from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError, Unreachable
 from speck.link.codec import Malformed, decode
 from speck.link.frames import LARGEST
+from speck.link.hello import versions
 from speck.link.hub import Hub
 from speck.link.look import Look
 from speck.link.methods import (
     END_FEED,
     LOCAL,
+    ORDERED,
     RECEIVE,
     STORE,
     Base,
@@ -38,7 +40,7 @@ from speck.link.methods import (
 )
 from speck.link.places import places_of
 
-_STORING = 120.0  # s, for a part of a job's file
+_STORING, _STORING_WHOLE = 120.0, 600.0  # s, for a part of a job's file, and for a whole one
 _PART = 1 << 20  # bytes, which an agent holds in memory a few times over
 LARGEST_STATE = LARGEST * 7 // 10  # bytes: as base64, with the names of its files
 
@@ -70,10 +72,15 @@ class Remote:
         try:
             return decode_answer(base, method, found)
         except Malformed as error:
-            text = (
-                f"{self.address}: the agent of site {self.site!r} answered {method} by another value: {error}"
-            )
-            raise BinderError(text, address=self.address) from error
+            by = f"{self.address}: the agent of site {self.site!r} answered {method} by another value"
+            text = f"{by}: {error} ({self._versions()})"
+            # It has done what it was asked for, and a job may run: the coordinator must not discard that.
+            kind = OutcomeUnknown if method in ORDERED else BinderError
+            raise kind(text, address=self.address) from error
+
+    def _versions(self) -> str:
+        found = self.hub.presence(self.site)
+        return versions("unknown" if found is None else found.hello.version)
 
     def ask(self, method: str, arguments: Mapping[str, Any], seconds: float = 30.0) -> Any:
         """Make a call of the link's own."""
@@ -105,7 +112,12 @@ class Remote:
                 file.seek(at)
                 content = base64.b64encode(file.read(_PART)).decode()
                 part = {"hash": sha256, "size": size, "at": at, "content": content}
-                answer = self.ask(STORE, part, _STORING)
+                try:
+                    answer = self.ask(STORE, part, _STORING)
+                except Rejected:
+                    if at or size <= _PART:
+                        raise
+                    answer = self._send_whole(file, sha256, size)
                 if isinstance(answer, list):
                     self.hub.note_code(self.site, answer)
                     return
@@ -114,6 +126,16 @@ class Remote:
                 at = answer
         text = f"{self.address}: the agent of site {self.site!r} does not take the file {path.name!r}"
         raise BinderError(text, address=self.address)
+
+    def _send_whole(self, file: IO[bytes], sha256: str, size: int) -> Any:
+        """Send a file to an agent of an earlier version, which takes its first part for the whole file."""
+        if size > LARGEST_STATE:
+            text = f"{self.address}: the agent of site {self.site!r} takes no file of {size:,} bytes"
+            expected = f"expected at most {LARGEST_STATE:,}, or a later agent: {self._versions()}"
+            raise Rejected(f"{text} ({expected})", address=self.address)
+        file.seek(0)
+        content = base64.b64encode(file.read()).decode()
+        return self.ask(STORE, {"hash": sha256, "content": content}, _STORING_WHOLE)
 
     def _hash(self, path: Path) -> str:
         seen = path.stat()

@@ -101,6 +101,17 @@ def test_other_data_is_refused_by_name(hint: Any, data: Any, named: str) -> None
         decode(hint, data)
 
 
+def test_the_observations_of_a_later_version_are_read() -> None:
+    later = {"a": {"engine_id": "a", "observed": 1.0, "acks": [{"broker": "b", "later": 1}], "later": 2}}
+    (found,) = decode_answer(EngineBinder, "profile", later).values()
+    assert found == JobSample(engine_id="a", observed=1.0, acks=(AckSample(broker="b"),))
+    assert decode_answer(EngineBinder, "running", [{**encode(Found("a", "clean")), "later": 1}]) == [
+        Found("a", "clean")
+    ]
+    with pytest.raises(Malformed, match="unknown field 'later'"):  # it is given back with the stop
+        decode_answer(EngineBinder, "submit", {**encode(Handle("sc://a:1", "x")), "later": 1})
+
+
 @pytest.mark.parametrize("method", ["close", "take_owner", "_forwarding", "__init__", "no_method"])
 def test_methods_that_are_not_of_the_contract_cannot_be_called(method: str) -> None:
     for base in (EngineBinder, BrokerBinder):
@@ -193,7 +204,11 @@ GOOD = Hello(
     [
         (GOOD, "A", ""),
         (GOOD, "B", "token is that of site 'B' .the agent says 'A'"),
-        (encode(GOOD) | {"protocol": 0}, "A", "protocol 0 .expected 1: update"),
+        (
+            encode(GOOD) | {"protocol": 0},
+            "A",
+            "protocol 0 .expected 1; the agent has version 1, the server .*: update the older",
+        ),
         (encode(GOOD) | {"site": "C"}, "C", "site 'C' is not in the inventory with 'agent: true'"),
         (encode(GOOD) | {"engines": ["sc://a:1"]}, "A", "engine http://127.0.0.1:8081 .*serves sc://a:1"),
         (encode(GOOD) | {"broker": "tcp://a:1"}, "A", "serves broker tcp://a:1 .the inventory has tcp://127"),

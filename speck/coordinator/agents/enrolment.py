@@ -22,7 +22,7 @@ from speck.core.placement import ANY
 from speck.errors import Conflict, Fault, InvalidInput, NotFound
 from speck.link.code import JoinCode, server_mark
 from speck.link.frames import PROTOCOL
-from speck.link.hello import Hello, Joined, JoinRequest, identity_fault
+from speck.link.hello import Hello, Joined, JoinRequest, identity_fault, versions
 from speck.link.journal import JournalEntry, at_least, number_in, site_time
 from speck.schema.inventory import check_joining, with_site
 from speck.schema.schemas import check_name
@@ -292,8 +292,10 @@ class Enrolment:
         if fault := identity_fault(request.machine, request.version):
             raise _wrong(fault)
         if request.protocol != PROTOCOL:
-            message = f"the site speaks protocol {request.protocol}"
-            raise _wrong(f"{message} (expected {PROTOCOL}: update the older of the two)")
+            raise _wrong(
+                f"the site speaks protocol {request.protocol} (expected {PROTOCOL}; "
+                f"{versions(request.version)}: update the older of the two)"
+            )
         code, now, token = JoinCode.parse(request.code), self.clock(), secrets.token_urlsafe(32)
         if code.server != server_mark(self.store.identity):
             raise _wrong("the code is of another server (expected one that this server printed)")
