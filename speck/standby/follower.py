@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import speck
 from speck.core.durable_files import put_in_place, sync_directory, sync_file
 from speck.errors import StoreError
 from speck.standby.files import SECRET, copied_files, is_copied
@@ -58,7 +59,7 @@ class Follower:
         clear_scratch(directory)  # pieces of files that a former process has received
         (directory / BEGINNINGS).unlink(missing_ok=True)  # another server offers the files from now on
         self.epoch = epoch_of(self._position())  # the highest known of this pair
-        self.primary = ""  # its URL
+        self.primary = self.primary_version = ""  # its URL and its version, if it has named that
         self._heard = clock()
         self._copy = ""  # the id of the copy that is being received
         # Its differences to the store so far; None for a copy that is written as it comes.
@@ -173,7 +174,8 @@ class Follower:
 
     def _renew(self, header: Header, payload: bytes) -> Answer:
         """Confirm that the primary is heard of."""
-        return {"position": (self._position() or b"").decode()}
+        self.primary_version = str(header.get("version", ""))
+        return {"position": (self._position() or b"").decode(), "version": speck.__version__}
 
     def _write(self, header: Header, payload: bytes) -> Answer:
         """Write what the primary is about to write."""

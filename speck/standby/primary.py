@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import speck
 from speck.errors import StoreError, Unreachable
 from speck.standby.files import is_copied
 from speck.standby.lease import Lease
@@ -29,6 +30,8 @@ from speck.store.opening import epoch_of, writes_of
 from speck.store.transaction import Change
 
 _log = logging.getLogger(__name__)
+
+EARLIER = "an earlier one"  # the version of a standby that does not name it
 
 _PIECE = 256 << 10  # bytes of records in one request
 
@@ -81,6 +84,7 @@ class Primary:
         self._in_sync = False
         self._since = time.time()
         self._trouble = "it has not answered yet"
+        self._version: str | None = None  # of the standby, once it has answered
         # The record of the witness may be of the time before this process.
         self._promised = True
         self._opening = True  # nothing was written or called yet
@@ -100,7 +104,14 @@ class Primary:
             "in_sync": self._in_sync,
             "since": self._since,
             "reason": "" if self._in_sync else self._trouble,
+            "other_version": self._other_version(),
         }
+
+    def _other_version(self) -> str:
+        """The standby's version if it is not this server's; empty if it is, or before it has answered."""
+        if self._version in (None, speck.__version__):
+            return ""
+        return self._version or EARLIER
 
     def permit(self, address: str) -> None:
         """Raise :class:`~speck.errors.Unreachable` unless this server, and no other, can be the primary."""
@@ -202,8 +213,9 @@ class Primary:
         Raises :class:`~speck.standby.messages.NoAnswer` and ``Refused``.
         """
         sent = self.lease.clock()
-        answer = self._ask(self._wires.renewals, "renew", self._header())
+        answer = self._ask(self._wires.renewals, "renew", self._header(version=speck.__version__))
         self.lease.renewed(sent)
+        self._version = str(answer.get("version", ""))
         return str(answer.get("position", "")).encode()
 
     def renew_at_witness(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,12 @@ class Vote:
     former: str = ""
 
 
+def vote_in(answer: Header) -> Vote:
+    """The record in an answer; a witness of a later version may have more in it."""
+    known = {each.name for each in fields(Vote)}
+    return Vote(**{name: value for name, value in answer.items() if name in known})
+
+
 class Witness:
     """``path`` is the file of the record; ``clock`` is steady, s.  Safe to use from several threads.
 
@@ -55,7 +61,8 @@ class Witness:
         """Answer a request.  Raises :class:`~speck.standby.messages.Refused` and ``BadRequest``."""
         with self._guard:
             if operation == "status":
-                return asdict(self.vote)
+                # Servers of earlier versions end at a field that they do not have.
+                return {name: value for name, value in asdict(self.vote).items() if name != "former" or value}
             if operation == "renew":
                 return self._renew(header)
             if operation == "claim":

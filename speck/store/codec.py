@@ -6,7 +6,8 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     meta/epoch                      the epoch of the last pair of servers that the store was of
     meta/identity                   16 letters and digits of this store alone, which its attempts carry
     meta/first                      the number after which the attempts at a new job begin (none: 0)
-    meta/position                   of a pair of servers: EPOCH.ID of the last write that both have
+    meta/position                   of a pair of servers: EPOCH.N.ID of the last write that both have, the
+                                    N-th one (EPOCH.ID by earlier versions)
     composition/NAME                head: last revision, whether it is being deleted, what its user allowed
     deleted/NAME                    in place of the head of a deleted composition: last revision, time, author
     revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import speck
 from speck.coordinator import Services, build
 from speck.core.inventory import Inventory
 from speck.core.runtime import Handle, JobMetrics, State
@@ -91,6 +93,18 @@ def test_sessions_of_another_speck_are_no_finding(services: Services, world: Wor
     before = found(services)
     world.broker(BROKER).owners["speck-theirs"] = "0123456789abcdef"
     assert found(services) == before
+
+
+@pytest.mark.parametrize("version", ["", "7.1"])
+def test_a_standby_of_another_version_is_named(services: Services, version: str) -> None:
+    class Pair:
+        def status(self) -> dict[str, Any]:
+            return {"in_sync": True, "reason": "", "other_version": version}
+
+    doctor = replace(services.doctor, primary=Pair())  # type: ignore[arg-type]
+    messages = [each["message"] for each in doctor.diagnose() if each["where"] == "standby"]
+    expected = f"the version of the standby is 7.1, that of this server {speck.__version__}"
+    assert messages == ([expected] if version else [])
 
 
 def test_sinks_readers_and_losses_of_jobs(services: Services, world: World) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import speck
 from speck.core.settings import PairSettings, ServerSettings
 from speck.errors import Fault, InvalidInput, SpeckError, StoreError
 from speck.server.pair.keeping import GRACE, StandbyEvents
@@ -279,6 +280,28 @@ def test_a_standby_that_is_not_in_step_waits(first: Server, second: Server) -> N
     second.witness.handle("renew", vote | {"in_sync": False}, b"")
     second.clock.now += 60
     assert second.standby.look() is None
+
+
+def test_the_record_of_a_witness_of_a_later_version_is_read(first: Server) -> None:
+    handle = first.witness.handle
+    first.witness.handle = lambda *request: handle(*request) | {"later": 1}  # type: ignore[method-assign]
+    assert first.standby.look() == 1
+
+
+def test_servers_of_an_earlier_version_read_the_record_of_a_witness(first: Server, second: Server) -> None:
+    """They end at a field that they do not have."""
+    primary = taken_over(first, second)
+    assert "former" in first.witness.handle("status", {}, b"")
+    primary.announce()
+    assert first.witness.handle("status", {}, b"").keys() == {"epoch", "holder", "url", "in_sync"}
+
+
+def test_a_standby_names_the_other_version_of_its_primary(second: Server) -> None:
+    second.follower.handle("renew", {"epoch": 1, "url": URL, "version": speck.__version__}, b"")
+    assert speck.__version__ not in second.standby.state()["detail"]
+    second.follower.handle("renew", {"epoch": 1, "url": URL, "version": "7.1"}, b"")
+    expected = f"{URL}, of version 7.1 (this server has {speck.__version__}: upgrade the older of the two)"
+    assert expected in second.standby.state()["detail"]
 
 
 def test_nobody_begins_without_the_witness(first: Server) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import speck
 from speck.errors import StoreError
 from speck.standby.files import NewFiles
 from speck.standby.follower import Follower
-from speck.standby.messages import NoAnswer, Refused
+from speck.standby.messages import Answer, Header, NoAnswer, Refused
 from speck.standby.witness import Witness
 from speck.store import Event, Store
 from speck.store.codec import EPOCH_KEY, POSITION_KEY
@@ -53,6 +54,26 @@ def test_a_new_standby_gets_all_records(pair: InMemoryPair) -> None:
     assert mine == theirs
     assert pair.primary.status()["in_sync"]
     assert pair.witness.vote.in_sync
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"), [(speck.__version__, ""), ("7.1", "7.1"), (None, "an earlier one")]
+)
+def test_the_other_version_of_a_standby_is_in_the_state(
+    pair: InMemoryPair, version: str | None, shown: str
+) -> None:
+    assert pair.primary.status()["other_version"] == ""
+    target = pair.to_standby.target
+
+    def versioned(operation: str, header: Header, payload: bytes) -> Answer:
+        found = target(operation, header, payload)
+        others = {key: each for key, each in found.items() if key != "version"}
+        return others | ({"version": version} if version and operation == "renew" else {})
+
+    pair.to_standby.target = versioned
+    pair.join()
+    assert pair.primary.status()["in_sync"]
+    assert pair.primary.status()["other_version"] == shown
 
 
 def test_each_write_is_at_the_standby_before_it_is_acknowledged(pair: InMemoryPair) -> None:

@@ -39,6 +39,7 @@ class Finding(StrEnum):
     """The kinds of findings."""
 
     STANDBY = "standby not in step"
+    VERSION = "standby of another version"
     SITE = "site"  # of the health check: unreachable, lossy settings, clocks
     AGENT = "agent"  # away, of another version, or two with one token
     SESSION = "session near its limit"
@@ -118,6 +119,13 @@ class Doctor:
             yield Diagnosis(
                 Finding.STANDBY, "standby", message, "see the log of the standby, and the path to it"
             )
+        if found is not None and found["other_version"]:
+            message = (
+                f"the version of the standby is {found['other_version']}, that of this server "
+                f"{speck.__version__}"
+            )
+            remedy = "upgrade the older of the two: a version may not read what a later one has stored"
+            yield Diagnosis(Finding.VERSION, "standby", message, remedy)
 
     def _sites(self) -> Iterator[Diagnosis]:
         found = examine(self.inventory, self.pool, edges=edges_of(self.deployments.snapshots()))

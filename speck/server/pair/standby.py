@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import speck
 from speck.core.settings import PairSettings
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.server.pair.app import create_pair_app
@@ -27,7 +28,7 @@ from speck.standby.messages import Handler, NoAnswer, Refused, Timing
 from speck.standby.node import Node, node_of, with_claim, with_epoch
 from speck.standby.primary import Identity, Primary, Wires
 from speck.standby.wire import HttpWire, context_of, url_fault
-from speck.standby.witness import Vote
+from speck.standby.witness import Vote, vote_in
 from speck.store.leveldb.database import Database
 from speck.store.opening import writes_of
 
@@ -116,13 +117,18 @@ class Standby:
         """The state, for whoever asks this server for anything else."""
         primary = self._follower.primary
         at = f"the primary is at {primary}" if primary else "it has not heard of a primary yet"
+        version = self._follower.primary_version
+        if version and version != speck.__version__:
+            at += (
+                f", of version {version} (this server has {speck.__version__}: upgrade the older of the two)"
+            )
         detail = f"this server is a standby; {at}" + (f" ({self._reason})" if self._reason else "")
         return {"detail": detail, "role": "standby", "primary": primary, "epoch": self._follower.epoch}
 
     def look(self) -> int | None:
         """Take over if that is due; returns the epoch in which this server is the primary, or ``None``."""
         try:
-            granted = self._granted(Vote(**self._witness("status", {}, b"")))
+            granted = self._granted(vote_in(self._witness("status", {}, b"")))
         except (NoAnswer, Refused) as error:
             self._note(str(error))
             return None

@@ -51,6 +51,7 @@ class StandbySchema(Schema):
     in_sync = fields.Boolean(metadata={"description": "true if it has everything, and would take over"})
     since = fields.Float(metadata={"description": "since when, in Unix time"})
     reason = text("the reason why it is not in step; empty if it is")
+    other_version = text("its version, if it is another than this server's; empty otherwise")
 
 
 class HealthSchema(Schema):
