@@ -97,7 +97,19 @@ def run(directory: Path) -> None:
         raise InvalidInput([Fault("the agent needs websockets (pip install 'speck[agent]')")], "agent")
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "speck.agent", str(directory.absolute())])  # noqa: S606
+    python = _python()
+    os.execv(python, [python, "-m", "speck.agent", str(directory.absolute())])  # noqa: S606
+
+
+def _python() -> str:
+    """The Python of this environment, by the path of this command if it is beside that.
+
+    A link in that path may lead to another environment after an upgrade, which the agent is to start then.
+    ``sys.executable`` is the path of the environment itself, in which the command was installed.
+    """
+    beside = Path(sys.argv[0]).absolute().with_name("python")
+    is_same = beside.exists() and beside.parent.resolve() == Path(sys.executable).parent.resolve()
+    return str(beside) if is_same else sys.executable
 
 
 @agent.command()

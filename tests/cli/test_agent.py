@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from speck.agent.agent import Agent
 from speck.agent.attempt_files import AttemptFiles
 from speck.agent.run_state import Phase, accepted
 from speck.agent.site_file import NAME, read_site_file
+from speck.cli.agent import _python
 from speck.core.runtime import Attempt
 from speck.errors import InvalidInput
 from testbed.benches.examples import job
@@ -120,6 +122,24 @@ def test_two_agents_of_one_directory_exclude_each_other(
         _locked(tmp_path / "lock"),
     ):
         pass
+
+
+def test_an_agent_is_started_by_the_path_of_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link in it leads to another environment after an upgrade."""
+    (environment := tmp_path / "env-1" / "bin").mkdir(parents=True)
+    (environment / "python").symlink_to(sys.executable)
+    (tmp_path / "current").symlink_to("env-1")
+    monkeypatch.setattr(sys, "executable", str(environment / "python"))
+    for command, python in (
+        (tmp_path / "current" / "bin" / "speck", tmp_path / "current" / "bin" / "python"),
+        (environment / "speck", environment / "python"),
+        (tmp_path / "elsewhere" / "speck", environment / "python"),
+        (Path("-c"), environment / "python"),
+    ):
+        monkeypatch.setattr(sys, "argv", [str(command), "agent", "run"])
+        assert _python() == str(python)
 
 
 def test_an_engine_that_no_agent_can_serve_is_named(speck: Speck, init: list[str], tmp_path: Path) -> None:
