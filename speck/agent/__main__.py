@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import speck
@@ -24,11 +25,17 @@ def main(directory: Path) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("websockets").setLevel(logging.WARNING)  # the agent reports its contact itself
     try:
-        agent = Agent(read_site_file(directory), directory, installed())
+        agent, stopped = Agent(read_site_file(directory), directory, installed()), threading.Event()
+
+        def stop(*_: object) -> None:
+            stopped.set()
+            agent.close()
+
         for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, lambda *_: agent.close())
+            signal.signal(each, stop)
         agent.run()
-        if agent.upgrader.is_installed:  # the connection is closed; the jobs run on
+        # A stop that comes just then is final: a new process would not know of it.
+        if agent.upgrader.is_installed and not stopped.is_set():  # the connection is closed; the jobs run on
             agent.close()
             os.execv(sys.executable, [sys.executable, "-m", "speck.agent", str(directory)])  # noqa: S606
     except SpeckError as error:

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 import speck
+from speck.agent.__main__ import main
+from speck.agent.agent import Agent
 from speck.agent.join import join
 from speck.agent.site_file import SiteFile, known_upgrade, read_site_file, write_site_file
 from speck.agent.upgrader import Upgrader
@@ -327,6 +329,29 @@ def test_the_jobs_of_an_agent_that_is_replaced_run_on(tmp_path: Path) -> None:
         link.await_contact()
         assert engine.status(handle).state is JobState.RUNNING
         assert world.running() == begun
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_an_agent_that_is_stopped_amid_its_replacement_ends(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    """A new process would miss the stop, and be killed after the unit's patience."""
+    started = list[str]()
+    monkeypatch.setattr(os, "execv", lambda path, arguments: started.append(path))
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+
+    def run(agent: Agent) -> None:
+        agent.upgrader.is_installed = True
+        if stopped:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Agent, "run", run)
+    try:
+        assert main(installed.agent) == 0
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert bool(started) is not stopped
 
 
 def _job(world: World) -> Job:
