@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from testbed import ROOT
@@ -27,12 +28,23 @@ class ServedPair:
     """``module`` is the program of the servers, ``options`` are further ones of ``speck serve``.
 
     The processes reach each other by ``cables``.  ``tend`` starts again what has ended; call it while
-    waiting.
+    waiting.  ``trees`` are the sources of those that are of another version.  With ``agents``, the servers
+    accept agents at the ports ``agent_ports``.
     """
 
-    def __init__(self, directory: Path, options: Sequence[str] = (), module: str = "speck") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        options: Sequence[str] = (),
+        module: str = "speck",
+        *,
+        agents: bool = False,
+        trees: Mapping[str, Path] = MappingProxyType({}),
+    ) -> None:
         self.directory, self._module, self._options = directory, module, list(options)
+        self._trees = trees
         self.ports = {name: free_port() for name in (*NAMES, "witness")}
+        self.agent_ports = {name: free_port() for name in NAMES} if agents else {}
         self.cables = Cables(self.ports)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._started: dict[str, float] = {}
@@ -123,14 +135,15 @@ class ServedPair:
             peer, witness = self.cables.url(name, other), self.cables.url(name, "witness")
             pair = [role, peer, "--witness", witness, *token]
             serve = ["serve", "--port", str(self.ports[name]), "--data-dir", f"store-{name}"]
-            command = [self._module, *serve, *pair, *self._options]
+            agents = ["--agents", f"127.0.0.1:{self.agent_ports[name]}"] if self.agent_ports else []
+            command = [self._module, *serve, *pair, *agents, *self._options]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECK_")}
         module = "speck.cli" if command[0] == "speck" else command[0]
         with (self.directory / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, "-m", module, *command[1:]],
                 cwd=self.directory,
-                env=environment | {"PYTHONPATH": str(ROOT)},
+                env=environment | {"PYTHONPATH": str(self._trees.get(name, ROOT))},
                 stdout=log,
                 stderr=log,
             )
