@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speck.apply import job_events
 from speck.apply.context import OperationContext
@@ -186,14 +186,16 @@ class Abandoner:
         for session in sessions:
             broker, lost = session.broker, self._is_lost(session)
             composition = self.context.operation.composition
-            transaction.put_abandoned_session(
-                AbandonedSession(composition, job, broker, session.name, session.topic, fenced=not lost)
+            abandoned = AbandonedSession(
+                composition, job, broker, session.name, session.topic, fenced=not lost
             )
+            transaction.put_abandoned_session(abandoned)
             if lost:
                 where = f"{session.topic!r} of {broker}"
                 text = f"discarded: messages at {where}, which was abandoned (number unknown)"
                 self.context.operation.note(job, text)
-                transaction.add_event(self.context.event(EventKind.DROPPED, job, f"job {job!r}: {text}"))
+                event = self.context.event(EventKind.DROPPED, job, f"job {job!r}: {text}")
+                transaction.add_event(replace(event, session=abandoned.key))
 
     def _is_lost(self, session: SessionRecord) -> bool:
         return session.broker in self.context.left_behind

@@ -27,7 +27,7 @@ from speck.controller.deleted_sessions import DeletedSessions
 from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.core.runtime import JobState
 from speck.errors import Fault, InvalidInput, OutcomeUnknown, SessionOfAnother, SpeckError, StateLost
-from speck.store import Event, Store, Transaction
+from speck.store import Event, Store
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession, DeletedSession
 
 _log = logging.getLogger(__name__)
@@ -291,7 +291,8 @@ class _Reaping:
             if not self._has_session(session):  # a user has forgotten it during a call
                 return
             transaction.delete_abandoned_session(session)
-            self._report(transaction, kind, session.composition, session.job, message, messages)
+            event = self._event(kind, session.composition, session.job, message)
+            transaction.add_event(replace(event, messages=messages, session=session.key))
 
     def _has_session(self, session: AbandonedSession) -> bool:
         return session.key in {each.key for each in self.store.abandoned_sessions()}
@@ -359,7 +360,7 @@ class _Reaping:
                 transaction.put_abandoned_session(
                     AbandonedSession(abandoned.composition, name, broker, session, "", fenced=True)
                 )
-            self._report(transaction, kind, abandoned.composition, name, message)
+            transaction.add_event(self._event(kind, abandoned.composition, name, message))
 
     def _states_of(self, abandoned: AbandonedAttempt) -> AbandonedStates:
         return AbandonedStates(self.store, self.pool, abandoned, self._count)
@@ -381,27 +382,16 @@ class _Reaping:
         if self.operation is not None:
             self.operation.count(call)
 
-    def _report(
-        self,
-        transaction: Transaction,
-        kind: EventKind,
-        composition: str,
-        job: str,
-        message: str,
-        messages: int = 0,
-    ) -> None:
+    def _event(self, kind: EventKind, composition: str, job: str, message: str) -> Event:
         operation = self.operation
         automatic = self.author is None and (operation is None or operation.kind in AUTOMATIC)
-        transaction.add_event(
-            Event(
-                self.clock(),
-                kind,
-                f"job {job!r}: {message}",
-                composition,
-                job,
-                operation.id if operation else "",
-                author=self.author or "",
-                automatic=automatic,
-                messages=messages,
-            )
+        return Event(
+            self.clock(),
+            kind,
+            f"job {job!r}: {message}",
+            composition,
+            job,
+            operation.id if operation else "",
+            author=self.author or "",
+            automatic=automatic,
         )

@@ -160,17 +160,28 @@ def receives_qos0(details: Mapping[str, Scalar]) -> bool:
 class _Count:
     """The messages of one job and reason: since when and until when (Unix time, s), and not yet reported.
 
-    ``seen`` and ``reported_at`` are times of the steady clock.  ``at_least``: there may be more.
+    ``seen`` and ``reported_at`` are times of the steady clock.  ``uncounted`` are abandoned sessions, whose
+    messages are counted once their broker is back; ``incomplete``: others were never counted, or not all.
     """
 
-    total: int = 0
-    at_least: bool = False
-    unknown: int = 0  # 1 while the total is 1 for messages that nobody has counted
+    counted: int = 0
+    uncounted: set[str] = field(default_factory=set)
+    incomplete: bool = False
     first: float = 0.0
     last: float = 0.0
     unreported: int = 0
     seen: float = float("-inf")
     reported_at: float = float("-inf")
+
+    @property
+    def at_least(self) -> bool:
+        """True if there may be more than ``total``."""
+        return self.incomplete or bool(self.uncounted)
+
+    @property
+    def total(self) -> int:
+        """The number of messages; 1 while none is counted, so that the job is marked."""
+        return self.counted or int(self.at_least)
 
 
 @dataclass(slots=True)
@@ -248,11 +259,14 @@ class LossRecorder:
 
     def note_event(self, event: Event) -> None:
         """Count the messages that the apply or the reaper gave up; the event itself is in the log already."""
-        if event.kind != EventKind.DROPPED or not event.job:
+        if not event.job or (event.kind != EventKind.DROPPED and not event.session):
             return
         with self._lock:
-            known = self._known(event.composition, event.job)
-            self._add_deleted(known.counts.setdefault("session deleted", _Count()), event.messages)
+            known = self._jobs.get(event.job)
+            if event.kind == EventKind.DROPPED:
+                known = self._known(event.composition, event.job)
+            if known is not None:
+                self._add_deleted(known, event)
 
     def record_dropped(self, broker: str, total: int) -> None:
         """Add the messages that a broker has dropped since its start, as a session was full.
@@ -279,26 +293,35 @@ class LossRecorder:
         if number > 0:
             self._count(known.counts.setdefault(reason, _Count()), number, reported=reported)
 
-    def _add_deleted(self, count: _Count, number: int) -> None:
-        """Add the messages of a deleted session; 0: nobody could count them, as at a broker left behind.
+    def _add_deleted(self, known: _JobLosses, event: Event) -> None:
+        """Add the messages of a deleted session; one event says that an abandoned one has an unknown number.
 
-        The reaper counts these once their broker is back.  Until then they are one message, so that the job
-        is marked.
+        The reaper counts these once their broker is back, or finds that there were none.  Those of a session
+        that a user forgets instead stay unknown.
         """
-        count.at_least |= number in (0, MOST_COUNTED)
-        if number:
-            number, count.unknown = max(0, number - count.unknown), 0
-        elif not count.total:
-            number = count.unknown = 1
-        self._count(count, number, reported=True)
+        count = known.counts.setdefault("session deleted", _Count())
+        was_uncounted = event.session in count.uncounted
+        count.uncounted.discard(event.session)
+        if event.kind == EventKind.DROPPED and not event.messages:
+            count.uncounted |= {event.session} - {""}
+            count.incomplete |= not event.session
+            self._touch(count)
+        count.incomplete |= event.messages == MOST_COUNTED
+        count.incomplete |= event.kind == EventKind.FORGOTTEN and was_uncounted
+        self._count(count, event.messages, reported=True)
+        if not count.total:
+            del known.counts["session deleted"]
 
     def _count(self, count: _Count, number: int, *, reported: bool = False) -> None:
         """Add to a count; ``reported``: by an event of its own."""
         if number > 0:
-            now, count.seen = self.clock(), self.steady()
-            count.first, count.last = count.first or now, now
-            count.total += number
+            self._touch(count)
+            count.counted += number
             count.unreported += 0 if reported else number
+
+    def _touch(self, count: _Count) -> None:
+        now, count.seen = self.clock(), self.steady()
+        count.first, count.last = count.first or now, now
 
     def report(self) -> None:
         """Write the events that are due; those that the store does not take are due again."""

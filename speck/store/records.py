@@ -173,7 +173,8 @@ class Event:
 
     The event with which an operation is accepted has its ``author``, its reason (``cause``) and its actions
     (``intents``); later ones name the operation.  ``automatic`` is true for those of the reconciler.
-    ``messages`` is the number of messages that were given up; it is for counters, and not stored.
+    ``messages`` is the number of messages that were given up, and ``session`` the key of the session in which
+    they waited, where that is abandoned.  Both are for counters, and not stored.
     """
 
     at: float
@@ -187,3 +188,4 @@ class Event:
     intents: tuple[Intent, ...] = ()
     automatic: bool = False
     messages: int = field(default=0, compare=False)
+    session: str = field(default="", compare=False)

@@ -103,11 +103,13 @@ def test_what_is_lost_is_said(coordinator: Coordinator, queries: Queries, world:
     assert "messages at 't1' of tcp://b1:1883, which was abandoned" in note
     said = [each["message"] for each in queries.events() if each["kind"] == "given up"]
     assert said == [f"job 'b': {note}"]
+    assert [(each["count"], each["at_least"]) for each in queries.job("b")["losses"]] == [(1, True)]
     back(world)
     world.broker(BROKER).backlog[named("b")] = 7
     coordinator.reconciler.round()
     last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
     assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
+    assert [(each["count"], each["at_least"]) for each in queries.job("b")["losses"]] == [(7, False)]
 
 
 def test_what_is_lost_is_said_though_the_deletion_is_repeated(

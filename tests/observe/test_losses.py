@@ -163,7 +163,6 @@ def test_messages_given_up_by_the_apply_are_counted_and_not_reported_twice(bench
         ([5000], "5000"),  # at a broker that counts
         ([0], "at least 1"),
         ([0, 0], "at least 1"),
-        ([0, 7], "at least 7"),  # counted when the broker was back
         ([7, 0], "at least 7"),
     ],
 )
@@ -174,6 +173,32 @@ def test_what_was_not_counted_is_a_lower_bound(bench: Bench, messages: list[int]
         )
     assert [each.number for each in bench.recorder.counts()] == [number]
     assert [each["alarm"] for each in bench.recorder.of_job("a")] == [True]
+
+
+DROPPED, STOPPED, FORGOTTEN = EventKind.DROPPED, EventKind.STOPPED, EventKind.FORGOTTEN
+
+
+@pytest.mark.parametrize(
+    ("events", "number"),
+    [
+        ([(DROPPED, "s", 0), (DROPPED, "s", 7)], ["7"]),
+        ([(DROPPED, "s", 0), (DROPPED, "s", 1000)], ["at least 1000"]),
+        ([(DROPPED, "s", 0), (STOPPED, "s", 0)], []),  # none waited
+        ([(DROPPED, "", 5), (DROPPED, "s", 0), (STOPPED, "s", 0)], ["5"]),
+        ([(DROPPED, "s", 0), (DROPPED, "t", 0), (DROPPED, "s", 7)], ["at least 7"]),
+        ([(DROPPED, "s", 0), (DROPPED, "t", 0), (DROPPED, "s", 7), (STOPPED, "t", 0)], ["7"]),
+        ([(DROPPED, "s", 0), (FORGOTTEN, "s", 0)], ["at least 1"]),  # it is counted by nobody
+        ([(STOPPED, "s", 0), (FORGOTTEN, "t", 0)], []),  # abandoned before this coordinator began
+    ],
+)
+def test_a_count_of_an_abandoned_session_replaces_the_lower_bound(
+    bench: Bench, events: list[tuple[EventKind, str, int]], number: list[str]
+) -> None:
+    for kind, session, messages in events:
+        bench.recorder.note_event(
+            Event(bench.now, kind, "given up", "traffic", "a", messages=messages, session=session)
+        )
+    assert [each.number for each in bench.recorder.counts()] == number
 
 
 def test_losses_mark_a_job_for_a_day_and_repetitions_never(bench: Bench) -> None:
