@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.simulate.measuring import Meter, Part, modelled, parts
 from speck.controller.adaptation.mover import Advised, Present
-from speck.controller.adaptation.observations import Observations
+from speck.controller.adaptation.observations import Observations, Unread
 from speck.core.adaptation import AdaptationState, StepRecord
 from speck.core.lifecycle import OperationState
 from speck.core.placement import PlacementOptions
@@ -170,7 +170,7 @@ def observe(world: World, driven: Driven, period: float = PERIOD) -> None:
     inputs = world.inputs(part)
     present = Present(world.model(part, inputs), inputs)
     waiting = world.fluid.waiting_by_job
-    counts = {world.problem.jobs[job].name: int(waiting[job]) for job in part.jobs}
+    counts = {world.problem.jobs[job].name: Unread(int(waiting[job]), with_broker=True) for job in part.jobs}
     driven.observed.add(present, counts, driven.memory.rates, now)
     silent = {
         world.problem.sites[site].name: "cut off"

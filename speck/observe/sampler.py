@@ -99,6 +99,7 @@ class Sampler:
     _watching: bool = field(default=False, init=False)
     _stored: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
     _backlogs: dict[str, tuple[float, Mapping[str, Backlog]]] = field(default_factory=dict, init=False)
+    _readers: Mapping[str, frozenset[str]] = field(default_factory=dict, init=False)  # by broker
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     _looks: StartLimit = field(default_factory=limit_of_looks, init=False)
@@ -153,7 +154,7 @@ class Sampler:
         """True if the reader of a job had a connection in its last sample."""
         with self._lock:
             track = self._tracks.get(job)
-        return track is not None and track.samples[-1].details.get("connected") in (1, True, "true")
+        return track is not None and _is_connected(track.samples[-1].details, unknown=False)
 
     def stored(self) -> dict[str, int]:
         """The number of messages that each broker stores, by address, where it was counted lately."""
@@ -171,14 +172,23 @@ class Sampler:
         """The messages that wait for a job, those at its broker included; ``None`` if these are not known.
 
         Kafka counts them.  Of Mosquitto the size of its whole store is known: while the reader's buffer is
-        full, what waits for the job grows with that.
+        full, what waits for the job grows with that.  It may as well grow with the session of a job that does
+        not read, so it counts only while all other jobs at the broker do.
         """
         backlog = self.backlog(session)
         if backlog is not None:
             return backlog.messages
-        stored = self.stored().get(session.broker)
-        full = self.details().get(job, {}).get("bufferFull") == 1
-        return self.waiting().get(job, 0) + stored if full and stored is not None else None
+        stored, details = self.stored().get(session.broker), self.details()
+        others = self._readers.get(session.broker, frozenset()) - {job}
+        if stored is None or not _is_full(details.get(job, {})):
+            return None
+        with self._lock:
+            unknown = others - (details.keys() - self._errors.keys())
+        if unknown or not all(_is_connected(details[each]) for each in others):
+            return None
+        waiting = self.waiting()
+        elsewhere = sum(waiting.get(each, 0) for each in others if not _is_full(details[each]))
+        return waiting.get(job, 0) + max(0, stored - elsewhere)
 
     def _reading(self, name: str) -> Reading:
         track, (engine_id, error) = self._tracks.get(name), self._errors.get(name, ("", ""))
@@ -293,8 +303,11 @@ class Sampler:
         grouped = by_engine(deployed)
         compositions = {name: each.head.name for each in snapshots for name in each.records}
         sources = {form.source_broker: set[str]() for each in snapshots for form in each.forms.values()}
-        for session in (one for each in snapshots for one in each.current_sessions().values()):
+        readers: dict[str, set[str]] = {}
+        for job, session in (one for each in snapshots for one in each.current_sessions().items()):
             sources.setdefault(session.broker, set()).add(session.name)
+            readers.setdefault(session.broker, set()).add(job)
+        self._readers = {broker: frozenset(jobs) for broker, jobs in readers.items()}
         # Where only profiles are sampled, the rates have no reader.
         pace = self.period if self._is_read() or not self._is_measured() else self.watch_period
         questions: dict[EngineKey, _Question] = {
@@ -431,3 +444,14 @@ class Sampler:
             self._tracks[name] = track.with_next(measured)
         if self.curves is not None:
             self.curves.add(name, rates_of(self._tracks[name]))
+
+
+def _is_full(details: Mapping[str, Scalar]) -> bool:
+    """True if the reader of a job takes no further messages."""
+    return details.get("bufferFull") in (1, True, "true")
+
+
+def _is_connected(details: Mapping[str, Scalar], *, unknown: bool = True) -> bool:
+    """True if the reader of a job has a connection; ``unknown`` if the job does not report it."""
+    connected = details.get("connected")
+    return unknown if connected is None else connected in (1, True, "true")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -240,6 +240,45 @@ def test_the_rest_of_a_full_buffer_grows_with_the_store_of_its_broker(
     monkeypatch.setattr(telemetry, "details", lambda: {"a": {"bufferFull": 1}, "b": {"bufferFull": 0}})
     assert [telemetry.held(each, session) for each in ("a", "b", "c")] == [2500, None, None]
     assert telemetry.held("a", replace(session, broker="tcp://other:1883")) is None
+
+
+FULL, READING, AWAY = {"bufferFull": 1, "connected": 1}, {"bufferFull": 0, "connected": 1}, {"connected": 0}
+
+
+@pytest.mark.parametrize(
+    ("others", "held"),
+    [
+        ({}, 2500),
+        ({"b": READING}, 2200),  # the store also has the 300 that b has not acknowledged
+        ({"b": FULL}, 2500),  # both are behind
+        ({"b": AWAY}, None),  # its session fills
+        ({"b": None}, None),  # nobody has heard of it
+        ({"b": READING, "c": AWAY}, None),
+    ],
+)
+def test_the_store_of_a_broker_counts_for_a_full_buffer_while_all_other_jobs_read(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    others: Mapping[str, Mapping[str, int] | None],
+    held: int | None,
+) -> None:
+    session, telemetry = SessionRecord("tcp://b1:1883", "s", "t"), bench.telemetry
+    details = {"a": FULL} | {name: each for name, each in others.items() if each is not None}
+    monkeypatch.setattr(telemetry, "_readers", {session.broker: frozenset({"a", *others})})
+    monkeypatch.setattr(telemetry, "waiting", lambda: {"a": 500, "b": 300})
+    monkeypatch.setattr(telemetry, "stored", lambda: {session.broker: 2000})
+    monkeypatch.setattr(telemetry, "details", lambda: details)
+    assert telemetry.held("a", session) == held
+    if others:
+        telemetry._errors["b"] = ("b1", "its engine does not answer")
+        assert telemetry.held("a", session) is None
+
+
+def test_the_sampler_knows_which_jobs_read_at_a_broker(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(make_job("a"), make_job("b", "in", "out", source_broker="tcp://b2:1883"))
+    bench.sample()
+    assert bench.telemetry._readers == {"tcp://b1:1883": {"a"}, "tcp://b2:1883": {"b"}}
 
 
 def test_what_was_told_of_a_copy_goes_with_it(bench: Bench) -> None:

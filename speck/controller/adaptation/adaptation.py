@@ -19,7 +19,7 @@ from speck.apply.operations import Operations
 from speck.controller.adaptation.announcements import announced, ban_event
 from speck.controller.adaptation.freshness import undecidable_text, was_fresh
 from speck.controller.adaptation.mover import Mover, Present
-from speck.controller.adaptation.observations import Observations
+from speck.controller.adaptation.observations import Observations, backlogs
 from speck.controller.adaptation.obstacles import Obstacles
 from speck.controller.adaptation.pending import PendingStep
 from speck.controller.adaptation.view import memory_data
@@ -221,25 +221,13 @@ class Adaptation:
                 observed.decided = now
                 self._hold(name, f"its placement cannot be computed: {error}")
             return
-        observed.add(present, self._waiting(name), self.store.adaptation(name).rates, now)
+        waiting = backlogs(self.sampler, self.store.jobs(name))
+        observed.add(present, waiting, self.store.adaptation(name).rates, now)
         # Each decision has samples of its own.
         period = max(self.period, present.inputs.interval) if present.inputs.interval > LEAST else self.period
         trigger = observed.due(self.store.adaptation(name), self.obstacles.silent_sites(name), period, now)
         if trigger is not None:
             self.decide(name, trigger, present)
-
-    def _waiting(self, name: str) -> dict[str, int]:
-        """The messages that wait for each job of a composition, as far as they are known.
-
-        A reader counts what it has received, and takes no more when its buffer is full: the broker has the
-        rest.
-        """
-        found = self.sampler.waiting()
-        for record in self.store.jobs(name):
-            held = self.sampler.held(record.name, record.sessions[-1]) if record.sessions else None
-            if held is not None:
-                found[record.name] = max(found.get(record.name, 0), held)
-        return found
 
     def _observations_of(self, name: str) -> Observations:
         return self._observations.setdefault(name, Observations())

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from speck.controller.adaptation.mover import Present
 from speck.core.adaptation import AdaptationState, Trigger
+from speck.observe.sampler import Sampler
 from speck.placement.adaptation import knowledge, triggers
 from speck.placement.profile import LinkProfile
+from speck.store import JobRecord
 
 _ORDER = list(Trigger)
+
+
+class Unread(NamedTuple):
+    """The messages that wait for a job; ``with_broker``: those at its broker included."""
+
+    messages: int
+    with_broker: bool
+
+
+def backlogs(sampler: Sampler, records: Iterable[JobRecord]) -> dict[str, Unread]:
+    """The messages that wait for each job, as far as they are known.
+
+    A reader counts what it has received, and takes no more when its buffer is full: the broker has the rest.
+    """
+    found = {name: Unread(count, with_broker=False) for name, count in sampler.waiting().items()}
+    for record in records:
+        held = sampler.held(record.name, record.sessions[-1]) if record.sessions else None
+        if held is not None:
+            received = found.get(record.name, Unread(0, with_broker=False)).messages
+            found[record.name] = Unread(max(received, held), with_broker=True)
+    return found
 
 
 @dataclass
@@ -33,9 +57,10 @@ class Observations:
     _watch: triggers.Watch = field(default_factory=triggers.Watch)
     _reported: list[Trigger] = field(default_factory=list)
     _waiting: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    _with_broker: dict[str, bool] = field(default_factory=dict)
 
     def add(
-        self, present: Present, waiting: Mapping[str, int], rates: Mapping[str, float], now: float
+        self, present: Present, waiting: Mapping[str, Unread], rates: Mapping[str, float], now: float
     ) -> None:
         """Add the present measurements; ``rates`` are those of the last decision."""
         self.present = present
@@ -49,14 +74,19 @@ class Observations:
         self._watch, due = self._watch.with_next(holding, now, present.inputs.interval)
         self._reported += [trigger for trigger, _ in due]
 
-    def _add_backlogs(self, present: Present, waiting: Mapping[str, int], now: float) -> None:
-        names = waiting.keys() & present.rates.keys()
+    def _add_backlogs(self, present: Present, waiting: Mapping[str, Unread], now: float) -> None:
+        known = {name: each for name, each in waiting.items() if name in present.rates}
+        # Two ways of counting differ by what the broker has: a change of the way is no growth.
+        comparable = {name for name, each in known.items() if self._with_broker.get(name) == each.with_broker}
+        former = {name: self._waiting[name] for name in comparable}
         self._waiting = {
-            name: triggers.recent([*self._waiting.get(name, ()), (now, waiting[name])], now) for name in names
+            name: triggers.recent([*former.get(name, ()), (now, each.messages)], now)
+            for name, each in known.items()
         }
-        former, self.lagging = self.lagging, triggers.lagging(self._waiting, present.rates)
+        self._with_broker = {name: each.with_broker for name, each in known.items()}
+        lagged, self.lagging = self.lagging, triggers.lagging(self._waiting, present.rates)
         self.draining = triggers.draining(self._waiting, present.rates)
-        if self.lagging and not former:
+        if self.lagging and not lagged:
             self._reported.append(Trigger.LAG)
 
     @property
