@@ -35,7 +35,7 @@ from testbed.servers.mosquitto import MosquittoServer
 BEGIN = 1_700_000_000_000  # ms
 SIZE, SLIDE = 4_000, 2_000  # ms
 KEYS = 23
-LATER = 4_000_000_000_000  # ms: the time of the rows that close all windows
+LATER = 1_750_000_000_000  # ms: the time of the rows that close all windows
 NAME = "recut"
 _QUEUES = "max_queued_messages 0"  # while an engine is away, its input waits at the broker
 STATELESS = ("columns", "filter", "rows")

@@ -116,7 +116,7 @@ CUTS = {
 }
 JOINS = ("q3", "q8")
 HALVES = (("q0", "q1", "q2", "q5", "q7"), ("q3", "q8", "q11"))  # that fit into one cluster
-LATER = 4_000_000_000_000
+LATER = 1_750_000_000_000
 # Events behind all windows, of which no result is one of the Java programs.
 LAST = {
     "bid": f"B,{LATER},0,0,0,last",

@@ -6,7 +6,9 @@ import base64
 import json
 import random
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,9 +89,15 @@ def encoded(found: list[Message]) -> list[list[str]]:
 
 @pytest.fixture(name="runner", scope="module")
 def runner_fixture() -> Iterator[Java]:
+    with started("-Dspeck.sql.aheadSeconds=0") as runner:  # the reference has no clock
+        yield runner
+
+
+@contextmanager
+def started(*more: str) -> Iterator[Java]:
     path = f"{CLASSES / 'classes'}:{CLASSES / 'test-classes'}"
     # With a locale whose digits are not 0 to 9: no value is written in those.
-    options = ["-XX:TieredStopAtLevel=1", "-Duser.language=fa", "-Duser.country=IR"]
+    options = ["-XX:TieredStopAtLevel=1", "-Duser.language=fa", "-Duser.country=IR", *more]
     command = [java("Spark"), *options, "-cp", path, "io.speck.sql.ProgramRunner"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
@@ -105,6 +113,26 @@ def compare(runner: Java, program: Program, found: list[tuple[str, bytes]]) -> N
     got = runner.run(program, found)
     assert got["unparsable"] == [list(each) for each in expected.unparsable]
     assert sorted(got["messages"]) == sorted(expected.messages)
+
+
+def test_a_row_of_the_far_future_does_not_fit() -> None:
+    """The watermark would follow it, and all rows after it would be late.  Old rows can be read again."""
+    query = (
+        "SELECT COUNT(*) AS n FROM TUMBLE(rows, t, INTERVAL '10' SECOND) GROUP BY window_start, window_end"
+    )
+    program = bind(query, {"rows": CONTRACT}).program
+    day, now = 86_400_000, round(time.time() * 1000)
+    times = [now - 3650 * day, now - 1000, now + day - 60_000, now + day + 60_000, now + 2 * day, 4 * 10**12]
+    rows = [("rows/in", json.dumps({"t": each}).encode()) for each in times]
+    plain = bind("SELECT t FROM rows", {"rows": CONTRACT}).program
+    with started() as runner:
+        for each in (program, input_of(program, "columns"), input_of(program, PARTIALS)):
+            refused = runner.run(each, rows)["unparsable"]
+            assert [index for index, _ in refused] == [3, 4, 5]
+            assert "is more than 86400 s ahead of the clock of this machine" in refused[0][1]
+        assert runner.run(plain, rows)["unparsable"] == []
+        results = [json.loads(each)["n"] for each in runner.run(program, rows)["messages"]]
+        assert results == [1, 1, 1]
 
 
 @tries(150)

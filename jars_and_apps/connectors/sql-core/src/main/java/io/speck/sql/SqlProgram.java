@@ -194,7 +194,7 @@ public final class SqlProgram {
         if (readsFrames()) {
             return RowBytes.of(frame(topic, content).values());
         }
-        Object[] row = decoder.row(topic, content);
+        Object[] row = row(topic, content);
         Object[] all = Arrays.copyOf(row, row.length + (sends == null ? 0 : 1));
         if (sends != null) {
             all[row.length] = (long) content.length;
@@ -203,7 +203,19 @@ public final class SqlProgram {
     }
 
     Object[] read(String topic, byte[] content) {
-        return topic == null ? RowBytes.row(content) : decoder.row(topic, content);
+        return topic == null ? RowBytes.row(content) : row(topic, content);
+    }
+
+    private Object[] row(String topic, byte[] content) {
+        Object[] row = decoder.row(topic, content);
+        if (windows != null || sends != null) {
+            EventTimes.check(eventTime(row));
+        }
+        return row;
+    }
+
+    private long eventTime(Object[] row) {
+        return (Long) (sends == null ? columns[0].of(row) : row[sends.time]);
     }
 
     private boolean readsFrames() {
@@ -228,7 +240,7 @@ public final class SqlProgram {
 
     /** Rows that the condition leaves out have a progress as well: time passes for the others. */
     long progress(Object[] row) {
-        return (Long) (sends == null ? columns[0].of(row) : row[sends.time]) - watermark;
+        return eventTime(row) - watermark;
     }
 
     /** Returns what a query knows of the progress of its inputs; one that reads no frames has one input, without a name. */
