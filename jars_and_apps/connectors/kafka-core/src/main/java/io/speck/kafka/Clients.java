@@ -11,6 +11,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.ExistingTopics;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.KafkaException;
@@ -18,7 +19,6 @@ import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
-import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Makes the clients of a broker, and translates their errors. */
 final class Clients {
@@ -82,7 +82,7 @@ final class Clients {
         options.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, Math.min(flush, longestWait.toMillis()));
         options.put(ProducerConfig.BUFFER_MEMORY_CONFIG, QUEUE_BYTES);
         options.put(ProducerConfig.MAX_REQUEST_SIZE_CONFIG, LARGEST_MESSAGE);
-        return new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer());
+        return ExistingTopics.producer(options);
     }
 
     static Admin admin(SourceSettings settings) {

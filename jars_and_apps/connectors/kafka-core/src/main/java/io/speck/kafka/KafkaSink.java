@@ -17,6 +17,7 @@ import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.errors.TimeoutException;
 
 /**
  * One writer, over the idempotent producer that all writers of this process to this broker share; an {@link OfferingSink}
@@ -140,6 +141,9 @@ class KafkaSink implements MessageSink {
             countedTopic = topic;
             countedNanos = now;
             return partitions;
+        } catch (TimeoutException e) {
+            throw Clients.translated(settings.login(), "topic '" + topic + "' (if it was deleted, apply the composition"
+                    + " again, which makes it)", e);
         } catch (KafkaException e) {
             throw Clients.translated(settings.login(), "topic '" + topic + "'", e);
         }
