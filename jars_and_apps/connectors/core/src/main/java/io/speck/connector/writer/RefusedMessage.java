@@ -1,5 +1,6 @@
 package io.speck.connector.writer;
 
+import java.io.Serializable;
 import java.util.Map;
 
 /**
@@ -12,4 +13,11 @@ import java.util.Map;
  * @param reason the cause, with the size and the limit or the broker's reason
  */
 public record RefusedMessage(String topic, byte[] payload, byte[] key, Map<String, String> properties, long most,
-        String reason) {}
+        String reason) implements Serializable {
+    private static final int OBJECTS = 150;
+
+    /** Estimate of its memory, in bytes. */
+    public long bytes() {
+        return OBJECTS + payload.length + (key == null ? 0 : key.length) + reason.length();
+    }
+}

@@ -10,6 +10,7 @@ import io.speck.mqtt.InvalidSettingException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.SinkSettings;
 import java.io.Serializable;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
@@ -38,26 +39,37 @@ public final class OnErrorSink implements AutoCloseable {
     private final Settings settings;
     private final MessageSink sink;
     private final LeftOut leftOut;
+    /** Results that another writer is to park, up to a limit. */
+    private final List<RefusedMessage> unparked = new ArrayList<>();
+    private final long mostUnparkedBytes;
+    private long unparkedBytes;
 
     /**
      * @throws io.speck.mqtt.BrokerException if the broker cannot be reached within the flush time-out, or refuses the
      *     client
      */
     public OnErrorSink(Settings settings) throws InterruptedException {
-        this(settings, Brokers.of(settings.sink().login()).sink(settings.sink(), !settings.onError().fails()));
+        this(settings, Brokers.of(settings.sink().login()).sink(settings.sink(), !settings.onError().fails()), 0);
     }
 
-    private OnErrorSink(Settings settings, MessageSink sink) {
+    private OnErrorSink(Settings settings, MessageSink sink, long mostUnparkedBytes) {
         this.settings = settings;
         this.sink = sink;
+        this.mostUnparkedBytes = mostUnparkedBytes;
         this.leftOut = new LeftOut(settings.onError(),
                 new SinkSettings(settings.parking(), settings.sink().flushTimeout()).withSpool(settings.sink().spool()));
     }
 
-    /** Creates a writer as {@link BrokerProvider#offeringSink} does. */
-    public static OnErrorSink offering(Settings settings) throws InterruptedException {
+    /**
+     * Creates a writer as {@link BrokerProvider#offeringSink} does.
+     *
+     * @param mostUnparkedBytes the memory of results that it returns by {@link #takeUnparked} and does not park itself,
+     *     since that may take for as long as the broker of the parking topic is away
+     */
+    public static OnErrorSink offering(Settings settings, long mostUnparkedBytes) throws InterruptedException {
         BrokerProvider brokers = Brokers.of(settings.sink().login());
-        return new OnErrorSink(settings, brokers.offeringSink(settings.sink(), !settings.onError().fails()));
+        return new OnErrorSink(settings, brokers.offeringSink(settings.sink(), !settings.onError().fails()),
+                mostUnparkedBytes);
     }
 
     private interface Sending {
@@ -92,14 +104,39 @@ public final class OnErrorSink implements AutoCloseable {
         if (settings.onError().fails()) {
             throw fault;
         }
-        leftOut.addResult(new RefusedMessage(topic, payload, key, Map.of(), -1, fault.getMessage()));
+        leaveOut(new RefusedMessage(topic, payload, key, Map.of(), -1, fault.getMessage()));
+    }
+
+    private void leaveOut(RefusedMessage result) throws InterruptedException {
+        boolean parks = settings.onError().treatment() == OnError.Treatment.PARK;
+        if (parks && unparkedBytes + result.bytes() <= mostUnparkedBytes) {
+            unparked.add(result);
+            unparkedBytes += result.bytes();
+        } else {
+            leftOut.addResult(result);
+        }
+    }
+
+    /** Returns the results that another writer is to {@link #park}, and begins anew. */
+    public List<RefusedMessage> takeUnparked() {
+        List<RefusedMessage> taken = List.copyOf(unparked);
+        unparked.clear();
+        unparkedBytes = 0;
+        return taken;
+    }
+
+    /** Parks results that another writer has returned; {@link #flush} waits until they are. */
+    public void park(List<RefusedMessage> results) throws InterruptedException {
+        for (RefusedMessage each : results) {
+            leftOut.addResult(each);
+        }
     }
 
     /** Leaves out what the broker has refused by now, so that it does not collect in memory until the flush. */
     private void leaveOutRefused() throws InterruptedException {
         if (sink.hasRefused()) {
             for (RefusedMessage each : sink.takeRefused()) {
-                leftOut.addResult(each);
+                leaveOut(each);
             }
         }
     }
@@ -119,7 +156,10 @@ public final class OnErrorSink implements AutoCloseable {
         flushLeftOut();
     }
 
-    /** As {@link #flush}, but returns what the broker has not taken as soon as it is away, see {@link MessageSink}. */
+    /**
+     * As {@link #flush}, but returns what the broker has not taken as soon as it is away, see {@link MessageSink}; then
+     * {@link #takeUnparked} has what is to be parked.
+     */
     public List<UnsentMessage> flushUnlessAway() throws InterruptedException {
         List<UnsentMessage> unsent = sink.flushUnlessAway();
         flushLeftOut();

@@ -2,8 +2,10 @@ package io.speck.mqtt.failure;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.connector.writer.RefusedMessage;
 import io.speck.mqtt.Await;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.CuttingProxy;
@@ -21,6 +23,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -100,6 +103,52 @@ class OnErrorSinkTest {
             assertEquals("x".repeat(LARGE), parked.take(1).get(0).get("payload"));
             assertTrue(parked.take(1).get(0).get(LeftOut.ERROR).contains("closes the connection at it"));
             assertEquals(List.of(1L, 39), List.of(sink.parked(), Set.copyOf(out.seen()).size()));
+        }
+    }
+
+    /** A task of Spark would hold its slot for as long as the parking broker is away. */
+    @Test
+    void anOfferingWriterWaitsForNoParkingBrokerAndAnotherOneParksItsResults() throws Exception {
+        try (Mosquitto broker = Mosquitto.start(folder.resolve("sink"), "max_packet_size 20000");
+                Mosquitto source = Mosquitto.start(folder.resolve("source"))) {
+            Login parking = Login.anonymous(source.url());
+            OnErrorSink.Settings settings = new OnErrorSink.Settings(
+                    new SinkSettings(Login.anonymous(broker.url()), LIMIT), OnError.of("park", "parked", "clean"), parking);
+            source.kill();
+            List<RefusedMessage> unparked;
+            try (OnErrorSink task = OnErrorSink.offering(settings, 1 << 20)) {
+                task.offer("out", bytes("x".repeat(LARGE)), null, JOB, bytes("run-0-0-0"));
+                task.offer("out/+", bytes("v"), null, JOB, bytes("run-0-0-1"));
+                assertTimeoutPreemptively(Duration.ofSeconds(15), task::flushUnlessAway);
+                unparked = task.takeUnparked();
+                assertEquals(List.of(2, 0L), List.of(unparked.size(), task.parked()));
+                assertEquals(List.of(), task.takeUnparked());
+            }
+            source.start();
+            try (Parked parked = new Parked(source.url(), "parked");
+                    OnErrorSink driver = OnErrorSink.offering(settings, 0)) {
+                driver.park(unparked);
+                driver.flush();
+                assertEquals(Set.of("x".repeat(LARGE), "v"),
+                        parked.take(2).stream().map(each -> each.get("payload")).collect(Collectors.toSet()));
+                assertEquals(2, driver.parked());
+            }
+        }
+    }
+
+    @Test
+    void aWriterParksItselfWhatItHasNoMemoryFor() throws Exception {
+        try (Mosquitto broker = Mosquitto.start(folder.resolve("sink"), "max_packet_size 20000");
+                Mosquitto source = Mosquitto.start(folder.resolve("source"))) {
+            OnErrorSink.Settings settings = new OnErrorSink.Settings(new SinkSettings(Login.anonymous(broker.url()), LIMIT),
+                    OnError.of("park", "parked", "clean"), Login.anonymous(source.url()));
+            try (Parked parked = new Parked(source.url(), "parked");
+                    OnErrorSink task = OnErrorSink.offering(settings, LARGE)) {
+                task.offer("out", bytes("x".repeat(LARGE)), null, JOB, bytes("run-0-0-0"));
+                task.flushUnlessAway();
+                assertEquals(List.of(0, 1L), List.of(task.takeUnparked().size(), task.parked()));
+                assertEquals(1, parked.take(1).size());
+            }
         }
     }
 

@@ -78,7 +78,8 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
         byte[] sequence = job == null ? null : sequence();
         try {
             if (sink == null) {
-                sink = settings.realTime() ? new OnErrorSink(settings.sink()) : OnErrorSink.offering(settings.sink());
+                sink = settings.realTime() ? new OnErrorSink(settings.sink())
+                        : OnErrorSink.offering(settings.sink(), UnsentRows.LIMIT);
             }
             if (settings.realTime()) {
                 bytes += sink.send(row.topic(), row.value(), row.key(), job, sequence);
@@ -120,7 +121,7 @@ final class MqttDataWriter implements DataWriter<InternalRow> {
         }
         buffered.clear();
         if (sink == null) {
-            return new Written(messages, bytes, AckMetrics.NONE, unsent.take(), 0, 0);
+            return new Written(messages, bytes, AckMetrics.NONE, unsent.take(), List.of(), 0, 0);
         }
         List<UnsentMessage> all = new ArrayList<>(flush());
         all.addAll(unsent.take());

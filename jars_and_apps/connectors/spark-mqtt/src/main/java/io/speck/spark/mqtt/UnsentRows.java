@@ -1,5 +1,6 @@
 package io.speck.spark.mqtt;
 
+import io.speck.connector.writer.RefusedMessage;
 import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.failure.OnErrorSink;
 import java.io.InterruptedIOException;
@@ -7,19 +8,20 @@ import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.Function;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /**
  * The rows of a task behind the first one for which a session at the broker had no room, or which found the broker away.
  * They go to the driver with the task's result, and the driver publishes them, in the thread of the query: a task that
  * waited for the session's reader, or the broker, would hold its task slot, and on a server with few slots the reader, and
- * all other queries, would get none.
+ * all other queries, would get none. So do the rows that are to be parked, at whose broker the same may hold.
  *
- * <p>A task that has more of them than the property {@code speck.sink.unsentMegabytes} of the Java process (a 16th of
+ * <p>A task that has more of either than the property {@code speck.sink.unsentMegabytes} of the Java process (a 16th of
  * the heap, at most 64) waits itself.
  */
 final class UnsentRows {
-    private static final long LIMIT = Long.getLong("speck.sink.unsentMegabytes",
+    static final long LIMIT = Long.getLong("speck.sink.unsentMegabytes",
             Math.min(64, Runtime.getRuntime().maxMemory() >> 24)) << 20;
 
     private final List<UnsentMessage> rows = new ArrayList<>();
@@ -48,27 +50,34 @@ final class UnsentRows {
     }
 
     /**
-     * Publishes the unsent rows of a batch, in the driver; waits for room at the broker, for as long as it takes, and for
-     * the broker, until the flush time-out.
+     * Publishes the unsent rows of a batch, and parks those that cannot be written, in the driver; waits for room at a
+     * broker, for as long as it takes, and for the broker, until the flush time-out.
      *
      * @return the results of the tasks, and that of the driver
      * @throws io.speck.mqtt.BrokerException as a task
      */
     static WriterCommitMessage[] publish(WriterCommitMessage[] tasks, WriterSettings settings) {
-        List<UnsentMessage> rows = Arrays.stream(tasks).filter(Written.class::isInstance)
-                .flatMap(task -> ((Written) task).unsent().stream()).toList();
-        if (rows.isEmpty()) {
+        List<UnsentMessage> rows = collected(tasks, Written::unsent);
+        List<RefusedMessage> unparked = collected(tasks, Written::unparked);
+        if (rows.isEmpty() && unparked.isEmpty()) {
             return tasks;
         }
         WriterCommitMessage[] all = Arrays.copyOf(tasks, tasks.length + 1);
-        try (OnErrorSink sink = new OnErrorSink(settings.sink())) {
+        try (OnErrorSink sink = rows.isEmpty() ? OnErrorSink.offering(settings.sink(), 0) // needs no connection of its own
+                : new OnErrorSink(settings.sink())) {
+            sink.park(unparked);
             long bytes = send(sink, rows, settings.jobBytes());
             sink.flush();
-            all[tasks.length] = Written.by(sink, rows.size(), bytes, List.of());
+            all[tasks.length] = Written.by(sink, rows.size() + unparked.size(), bytes, List.of());
         } catch (InterruptedException e) {
             throw new UncheckedIOException(interrupted(e));
         }
         return all;
+    }
+
+    private static <T> List<T> collected(WriterCommitMessage[] tasks, Function<Written, List<T>> part) {
+        return Arrays.stream(tasks).filter(Written.class::isInstance)
+                .flatMap(task -> part.apply((Written) task).stream()).toList();
     }
 
     /** Publishes rows; waits for room at the broker. Returns the bytes of their payloads and topics. */

@@ -1,6 +1,7 @@
 package io.speck.spark.mqtt;
 
 import io.speck.connector.writer.AckMetrics;
+import io.speck.connector.writer.RefusedMessage;
 import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.failure.OnErrorSink;
 import java.util.List;
@@ -13,14 +14,16 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
  * @param bytes of their payloads and topics
  * @param acks of the connection of the task's process
  * @param unsent the rows behind them, for which there was no room at the broker, or which found it away
+ * @param unparked rows that cannot be written, and are to be parked
  * @param skipped number left out, since they cannot be written
  * @param parked number left out and parked
  */
-record Written(long messages, long bytes, AckMetrics acks, List<UnsentMessage> unsent, long skipped, long parked)
-        implements WriterCommitMessage {
+record Written(long messages, long bytes, AckMetrics acks, List<UnsentMessage> unsent, List<RefusedMessage> unparked,
+        long skipped, long parked) implements WriterCommitMessage {
     /** @param sent number handed to the sink, with those that it left out */
     static Written by(OnErrorSink sink, long sent, long bytes, List<UnsentMessage> unsent) {
-        long leftOut = sink.skipped() + sink.parked();
-        return new Written(sent - leftOut, bytes, sink.acks(), unsent, sink.skipped(), sink.parked());
+        List<RefusedMessage> unparked = sink.takeUnparked();
+        long leftOut = sink.skipped() + sink.parked() + unparked.size();
+        return new Written(sent - leftOut, bytes, sink.acks(), unsent, unparked, sink.skipped(), sink.parked());
     }
 }
