@@ -76,6 +76,16 @@ final class DeliveryMark {
         }
     }
 
+    /** Waits for the mark until a time; true if there is one. */
+    boolean isFound(long deadlineNanos) throws InterruptedException {
+        try {
+            found.get(Math.max(0, deadlineNanos - System.nanoTime()), TimeUnit.NANOSECONDS);
+            return true;
+        } catch (TimeoutException | ExecutionException e) {
+            return false;
+        }
+    }
+
     /** Reads the mark from a message; false if the message is not the mark. */
     boolean accept(MqttPublishMessage packet) {
         if (!packet.variableHeader().topicName().equals(topic)) {

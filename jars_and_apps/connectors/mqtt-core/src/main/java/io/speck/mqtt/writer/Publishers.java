@@ -82,6 +82,56 @@ final class Publishers {
         release(publisher, new Delivery()); // it stays for as long as it holds messages
     }
 
+    /** Has all publishers take over what was left below a root for their brokers, also under former logins. */
+    static void takeOverStranded(Path root) throws InterruptedException {
+        List<Shared> all;
+        synchronized (ALL) {
+            all = List.copyOf(ALL.values());
+        }
+        for (Shared each : all) {
+            Takeover takeover = each.publisher.takeover();
+            if (takeover.canAsk(root)) {
+                closeFormerLogins(all, takeover);
+                takeover.stranded(root);
+            }
+        }
+    }
+
+    /**
+     * Closes the publishers without writers whose messages are for another publisher's broker, which has their marks: its
+     * address has changed while this process ran on. They leave their messages on disk.
+     */
+    private static void closeFormerLogins(List<Shared> all, Takeover takeover) throws InterruptedException {
+        Map<String, Shared> idle = new HashMap<>();
+        synchronized (ALL) {
+            all.stream().filter(each -> each.references == 0 && each.publisher.takeover().leavableId() != null)
+                    .forEach(each -> idle.put(each.publisher.takeover().leavableId(), each));
+        }
+        idle.remove(null);
+        for (String id : takeover.marked(List.copyOf(idle.keySet()))) {
+            closeIfIdle(idle.get(id));
+        }
+    }
+
+    private static void closeIfIdle(Shared shared) {
+        Connection closing = null;
+        synchronized (ALL) {
+            if (shared.references == 0 && ALL.get(shared.publisher.login()) == shared) {
+                closing = end(shared);
+            }
+        }
+        if (closing != null) {
+            closing.close(true);
+        }
+    }
+
+    /** Ends a publisher without writers; returns its connection, or null. The next one finds what it leaves. */
+    private static Connection end(Shared shared) {
+        shared.uses++; // so that a close which is due later leaves it alone
+        ALL.remove(shared.publisher.login(), shared);
+        return shared.publisher.shutDown();
+    }
+
     /** Releases the publisher of a writer, and drops the writer's unacknowledged messages. */
     static void release(Publisher publisher, Delivery writer) {
         publisher.abort(writer);
@@ -110,8 +160,7 @@ final class Publishers {
                 closeLater(shared, usesAtRelease, idleSeconds);
                 return;
             }
-            ALL.remove(shared.publisher.login(), shared);
-            closing = shared.publisher.shutDown(); // the next publisher finds what this one leaves
+            closing = end(shared);
         }
         if (closing != null) {
             closing.close(true);

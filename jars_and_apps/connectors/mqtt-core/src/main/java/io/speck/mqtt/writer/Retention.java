@@ -39,9 +39,6 @@ final class Retention {
     private static final int REQUESTS_REMEMBERED = 1000;
     /** A site may be without power for weeks; without its mark, all of its messages would be sent again. */
     private static final int SPOOLED_MARK_SECONDS = (int) TimeUnit.DAYS.toSeconds(28);
-    /** The roots of this process: folders below that nobody takes over are looked for once the jobs of the site are up. */
-    private static final Set<Path> WATCHED = ConcurrentHashMap.newKeySet();
-    private static final long WATCH_MINUTES = 10;
     private static final long RENEWAL_MILLIS = TimeUnit.MINUTES.toMillis(1);
     private static final long RENEWAL_CAP_MILLIS = TimeUnit.HOURS.toMillis(1);
 
@@ -91,10 +88,7 @@ final class Retention {
         if (ResendRequest.retentionSeconds() == 0 || !roots.add(root)) {
             return false;
         }
-        if (WATCHED.add(root)) {
-            Runtime.LOOPS.schedule(() -> Runtime.BACKGROUND.execute(() -> reportStranded(root)), WATCH_MINUTES,
-                    TimeUnit.MINUTES);
-        }
+        StrandedSpools.watch(root);
         if (spool == null) {
             spoolRoot = root;
             beginSpool();
@@ -102,10 +96,15 @@ final class Retention {
         return true;
     }
 
-    private static void reportStranded(Path root) {
-        SpoolFolder.stranded(root).forEach(each -> LOG.warn("no process sends the messages in '{}', which an earlier one"
-                + " wrote for the broker of that name: if its address or user has changed, move this folder into the one"
-                + " of the new address and user below '{}'; otherwise delete it", each, root));
+    /** True if messages below a root are taken over by this publisher; lock not held. */
+    boolean knows(Path root) {
+        return roots.contains(root);
+    }
+
+    /** The id of the folder with the messages; null if they are not all on disk. */
+    String spoolId() {
+        Spool current = spool;
+        return current == null || current.hasFailed() ? null : current.id();
     }
 
     /** Returns the folders for this broker below the roots that others have left, locked; lock not held. */

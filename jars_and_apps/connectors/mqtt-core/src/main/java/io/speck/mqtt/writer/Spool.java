@@ -147,6 +147,11 @@ final class Spool {
         return () -> write(bytes);
     }
 
+    /** The id of its folder. */
+    String id() {
+        return folder.id();
+    }
+
     /** True if the disk has failed, so that messages are held in memory alone. */
     boolean hasFailed() {
         return failed;

@@ -16,7 +16,9 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Set;
 import java.util.UUID;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
 import org.slf4j.Logger;
@@ -36,6 +38,8 @@ final class SpoolFolder {
     private static final Duration NEW = Duration.ofMinutes(1);
     /** Messages that a process left so long ago were not taken over by the next one. */
     private static final Duration OLD = Duration.ofHours(1);
+    /** A process that was restarted has the time to take over its own messages, with its own rights. */
+    private static final Duration RESTARTED = Duration.ofMinutes(1);
 
     /** Prefix of the system properties by which the class loaders of a process know of each other's folders. */
     private static final String OWNED = "speck.spool.owned.";
@@ -109,17 +113,43 @@ final class SpoolFolder {
         return hasMessages ? own : null;
     }
 
+    /** Messages in a folder that no process takes over. */
+    record Stranded(Path folder, int messages) {}
+
     /**
      * Returns the folders of all brokers and users below a root that nobody has locked although their messages are old: the
      * address or the login with which they were written is not used here any more.
+     *
+     * @param known folders that are passed over, since counting takes reading
      */
-    static List<Path> stranded(Path root) {
-        List<Path> found = new ArrayList<>();
+    static List<Stranded> stranded(Path root, Set<Path> known) {
+        List<Stranded> found = new ArrayList<>();
+        for (SpoolFolder each : abandoned(root, broker -> true, OLD)) {
+            if (!known.contains(each.path())) {
+                found.add(new Stranded(each.path(), each.read(new Delivery()).size()));
+            }
+            each.release();
+        }
+        return found;
+    }
+
+    /**
+     * Returns the folders of publishers with another address or user than a login's that ended some time ago with messages
+     * which their broker may not have saved; locked.
+     */
+    static List<SpoolFolder> ofOtherLogins(Path root, Login login) {
+        Path own = ofBroker(root, login);
+        return abandoned(root, broker -> !broker.equals(own), RESTARTED);
+    }
+
+    private static List<SpoolFolder> abandoned(Path root, Predicate<Path> brokers, Duration age) {
+        List<SpoolFolder> found = new ArrayList<>();
         try {
-            for (Path broker : matching(root, BROKER)) {
-                for (Path folder : matching(broker, ID)) {
-                    if (isStranded(folder)) {
-                        found.add(folder);
+            for (Path broker : Files.isDirectory(root) ? matching(root, BROKER) : List.<Path>of()) {
+                for (Path folder : brokers.test(broker) ? matching(broker, ID) : List.<Path>of()) {
+                    SpoolFolder own = abandoned(folder, age);
+                    if (own != null) {
+                        found.add(own);
                     }
                 }
             }
@@ -129,20 +159,21 @@ final class SpoolFolder {
         return found;
     }
 
-    private static boolean isStranded(Path folder) {
+    /** Returns null for a folder in use, and for one without messages, or with newer ones. */
+    private static SpoolFolder abandoned(Path folder, Duration age) {
         SpoolFolder own = null;
+        boolean isOlder = false;
         try {
             own = locked(folder);
             List<Path> segments = own == null ? List.of() : own.segments();
-            return !segments.isEmpty() && age(segments.get(segments.size() - 1)).compareTo(OLD) > 0;
+            isOlder = !segments.isEmpty() && age(segments.get(segments.size() - 1)).compareTo(age) > 0;
         } catch (IOException e) {
             LOG.debug("{}: {}", folder, e.toString());
-            return false;
-        } finally {
-            if (own != null) {
-                own.release();
-            }
         }
+        if (own != null && !isOlder) {
+            own.release();
+        }
+        return isOlder ? own : null;
     }
 
     private static void unreadable(Path path, IOException error) {

@@ -22,6 +22,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.LongStream;
@@ -227,18 +228,19 @@ class SpoolTest {
         Path segment = segments(folder).get(0);
         FileTime old = FileTime.from(Instant.now().minus(Duration.ofHours(2)));
         Files.setLastModifiedTime(segment, old);
-        assertEquals(List.of(), SpoolFolder.stranded(root), "while its process lives");
+        assertEquals(List.of(), SpoolFolder.stranded(root, Set.of()), "while its process lives");
         spool.leave();
         Files.setLastModifiedTime(segment, old);
-        assertEquals(List.of(folder.path()), SpoolFolder.stranded(root));
+        assertEquals(List.of(new SpoolFolder.Stranded(folder.path(), 1)), SpoolFolder.stranded(root, Set.of()));
+        assertEquals(List.of(), SpoolFolder.stranded(root, Set.of(folder.path())), "it is known");
         assertEquals(1, read(SpoolFolder.abandoned(root, BROKER)).size(), "it is not locked");
-        assertEquals(List.of(), SpoolFolder.stranded(root), "it is taken over");
+        assertEquals(List.of(), SpoolFolder.stranded(root, Set.of()), "it is taken over");
     }
 
     @Test
     void aFolderThatWasJustLeftIsNotStranded() throws IOException {
         left();
-        assertEquals(List.of(), SpoolFolder.stranded(root));
+        assertEquals(List.of(), SpoolFolder.stranded(root, Set.of()));
     }
 
     @Test
