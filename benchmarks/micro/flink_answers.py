@@ -19,7 +19,7 @@ _JOB = re.compile(r"/jobs/([0-9a-f]{32})(/[^?]*)?(?:\?(.*))?")
 _TASK = ("numRecordsIn", "numRecordsOut", "accumulateBusyTimeMs", "accumulateBackPressuredTimeMs")
 _SINK = (
     *("numRecordsSend", "numBytesSend", "ackMillisMin", "ackMillis", "windowFull", "broker", "stamps"),
-    *("lostMessages", "connected", "refused", "resent", "retainedDropped", "throttledMillis"),
+    *("lostMessages", "connected", "refused", "resent", "retained", "retainedDropped", "throttledMillis"),
 )
 _SOURCE = (
     *("numRecordsOut", "receivedBytes", "pendingRecords", "duplicatesDropped", "collisions", "badStamps"),

@@ -19,7 +19,8 @@ CONNECTORS = (
     *("duplicatesDropped", "collisions", "changedRepetitions", "badStamps"),
     *("lostMessages", "lostSession", "redeliveryGivenUp", "batchGivenUp", "retentionGivenUp", "lostSessions"),
     *("skipped", "parked", "skippedResults", "parkedResults"),
-    *("bufferFull", "connected", "receivedQos0", "refused", "resent", "retainedDropped", "throttledMillis"),
+    *("bufferFull", "connected", "receivedQos0", "refused"),
+    *("resent", "retained", "retainedDropped", "throttledMillis"),
 )
 STAMPS = "stamps"  # of the connector's sinks
 COUNTERS = (RECORDS_IN, RECORDS_OUT, BUSY, IDLE, BACKPRESSURED)

@@ -27,6 +27,7 @@ from speck.coordinator.planning.partitions import Partitions
 from speck.coordinator.planning.query_edits import query_notes, refused_queries, refused_recuts
 from speck.coordinator.planning.reachability import Reachability
 from speck.coordinator.planning.replays import Replays, reading_notes, refused_starts, skipped_messages
+from speck.coordinator.planning.retained import retained_notes
 from speck.coordinator.planning.state_moves import StateMoves, lost_state_faults, state_notes
 from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
@@ -207,10 +208,12 @@ class Planner:
         """A plan with the engines and brokers that do not answer now, and what those that do state."""
         asked = Reachability(self.pool, left_behind)
         unreachable = asked.unreachable(plan)
+        away = {each.address for each in unreachable if not each.refuses} | set(left_behind)
         notes = (
             state_notes(self._refused_states(plan, left_behind)),
             plan.consequences,
             size_notes(plan, asked.limits, self._sizes(plan, asked.limits)),
+            retained_notes(plan, away, self.sampler.details()),
         )
         return replace(plan, unreachable=unreachable, consequences=joined_notes(notes))
 

@@ -8,17 +8,19 @@ import java.util.concurrent.atomic.LongAdder;
 /**
  * Counts of all writers of one job in this process, for stamped messages.
  *
+ * @param retained messages that their broker has acknowledged and may not have saved
  * @param resent messages sent again to a broker that may have lost them
  * @param retainedDropped messages dropped before their broker had had them for long enough: for want of memory, or
  *     since the broker refused them when they were sent again
  * @param throttledMillis time that writers waited for readers to catch up
  */
-public record SinkMetrics(long resent, long retainedDropped, long throttledMillis) {
-    public static final SinkMetrics NONE = new SinkMetrics(0, 0, 0);
+public record SinkMetrics(long retained, long resent, long retainedDropped, long throttledMillis) {
+    public static final SinkMetrics NONE = new SinkMetrics(0, 0, 0, 0);
     private static final Map<String, Counters> JOBS = new ConcurrentHashMap<>();
     private static final Map<String, Object> REPORTERS = new ConcurrentHashMap<>();
 
     public static final class Counters {
+        public final LongAdder retained = new LongAdder();
         public final LongAdder resent = new LongAdder();
         public final LongAdder retainedDropped = new LongAdder();
         public final LongAdder throttledNanos = new LongAdder();
@@ -27,7 +29,7 @@ public record SinkMetrics(long resent, long retainedDropped, long throttledMilli
     /** Returns the present counts of a job. */
     public static SinkMetrics of(String job) {
         Counters counters = JOBS.computeIfAbsent(job, each -> new Counters());
-        return new SinkMetrics(counters.resent.sum(), counters.retainedDropped.sum(),
+        return new SinkMetrics(counters.retained.sum(), counters.resent.sum(), counters.retainedDropped.sum(),
                 counters.throttledNanos.sum() / 1_000_000);
     }
 

@@ -43,6 +43,7 @@ final class MqttSinkWriter<T> implements StatefulSinkWriter<T, Lineage> {
         if (job != null) {
             metrics.gauge("stamps", stamps::kind);
             metrics.gauge("resent", () -> counts().resent());
+            metrics.gauge("retained", () -> counts().retained());
             metrics.gauge("retainedDropped", () -> counts().retainedDropped());
             metrics.gauge("throttledMillis", () -> counts().throttledMillis());
         }

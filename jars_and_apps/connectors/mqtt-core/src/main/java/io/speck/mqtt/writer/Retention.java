@@ -313,6 +313,7 @@ final class Retention {
      */
     Runnable end() {
         ended = true;
+        buffer.end();
         boolean leaves = spool != null && !buffer.isEmpty();
         if (leaves) {
             writeMark(); // the next process would send again what came after the former mark

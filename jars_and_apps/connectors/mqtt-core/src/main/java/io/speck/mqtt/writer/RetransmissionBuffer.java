@@ -17,8 +17,8 @@ import java.util.function.Predicate;
  * <p>Holds messages with a stamp, by which readers recognise a repetition, and those that may be repeated. Bounded in time
  * and memory by two properties of the Java process, {@code speck.sink.keepSeconds} (300) and {@code
  * speck.sink.keepMegabytes} (for each broker; 16, or 8 with a heap below 256 MB); the oldest messages are dropped first.
- * A message ages only by the {@link LiveTime} of its broker, since a broker that does not run saves nothing. Not thread-safe; guarded by the
- * publisher's lock.
+ * A message ages only by the {@link LiveTime} of its broker, since a broker that does not run saves nothing. Not
+ * thread-safe; guarded by the publisher's lock.
  *
  * <p>A message that is sent again stays, unconfirmed until the broker acknowledges it once more. With a {@link Spool}, the
  * messages are on disk as well.
@@ -37,6 +37,8 @@ final class RetransmissionBuffer {
     private long takenOverBytes;
     private long lastNumber;
     private int unconfirmed;
+    private byte[] countedJob;
+    private SinkMetrics.Counters counters;
     /** Null without one. */
     private Spool spool;
 
@@ -85,6 +87,7 @@ final class RetransmissionBuffer {
     }
 
     private void release(OutgoingMessage message) {
+        counters(message).retained.decrement();
         bytes -= cost(message);
         if (message.takenOver) {
             takenOverBytes -= cost(message);
@@ -92,6 +95,20 @@ final class RetransmissionBuffer {
         }
         confirm(message);
         message.deliveryNumber = 0;
+    }
+
+    /** Returns the counters of a message's job, without a look-up for the next message of one writer. */
+    private SinkMetrics.Counters counters(OutgoingMessage message) {
+        if (counters == null || message.job != countedJob) {
+            countedJob = message.job;
+            counters = SinkMetrics.counters(message.job);
+        }
+        return counters;
+    }
+
+    /** Ends the count of the messages that stay, of which another process takes those on disk over. */
+    void end() {
+        messages.forEach(each -> counters(each).retained.decrement());
     }
 
     private void confirm(OutgoingMessage message) {
@@ -125,6 +142,7 @@ final class RetransmissionBuffer {
     private void hold(OutgoingMessage message) {
         message.deliveryNumber = ++lastNumber;
         messages.add(message);
+        counters(message).retained.increment();
         bytes += cost(message);
         if (spool != null) {
             spool.append(message, lastNumber);

@@ -69,6 +69,21 @@ class RetransmissionBufferTest {
     }
 
     @Test
+    void theMessagesThatTheBrokerMayLoseAreCountedByJob() {
+        RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 1 << 20);
+        buffer.connected(0);
+        for (int number = 0; number < 6; number++) {
+            buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null,
+                    bytes(number % 3 == 0 ? "kept-a" : "kept-b"), bytes("r/0/0/" + number)));
+        }
+        assertEquals(List.of(2L, 4L), List.of(SinkMetrics.of("kept-a").retained(), SinkMetrics.of("kept-b").retained()));
+        buffer.drop(buffer.again(each -> true).get(0));
+        assertEquals(1, SinkMetrics.of("kept-a").retained());
+        buffer.end();
+        assertEquals(List.of(0L, 0L), List.of(SinkMetrics.of("kept-a").retained(), SinkMetrics.of("kept-b").retained()));
+    }
+
+    @Test
     void nothingIsHeldForZeroSeconds() {
         RetransmissionBuffer buffer = new RetransmissionBuffer(0, 10_000);
         buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, bytes("job"), bytes("r/0/0/0")));

@@ -108,12 +108,13 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
         return LocalFolder.of(session.conf().get("spark.speck.spool", null), session.sessionState().newHadoopConf());
     }
 
-    /** The metrics of the sink; {@code resent} and the two after it are those of the writers in this process. */
+    /** The metrics of the sink; {@code retained} and the three after it are those of the writers in this process. */
     @Override
     public Map<String, String> metrics() {
         Map<String, String> values = new HashMap<>(counts.values());
         if (writer != null) {
             SinkMetrics ofJob = SinkMetrics.of(writer);
+            values.put("retained", Long.toString(ofJob.retained()));
             values.put("resent", Long.toString(ofJob.resent()));
             values.put("retainedDropped", Long.toString(ofJob.retainedDropped()));
             values.put("throttledMillis", Long.toString(ofJob.throttledMillis()));
