@@ -28,74 +28,107 @@ import java.util.stream.Stream;
  * wait are left, and {@code read} is the number of messages before the first of them.
  */
 public final class ProgramRunner {
-    private ProgramRunner() {}
+    private final Map<?, ?> order;
+    private final SqlProgram program;
+    private final Sender sender;
+    /** The slides of an input job that merges rows; null for another program. */
+    private final Panes panes;
+    /** The rows before windows, and those before a join by their table. */
+    private final List<Object[]> rows = new ArrayList<>();
+    private final List<List<Object[]>> joined = List.of(new ArrayList<>(), new ArrayList<>());
+    private final List<String> found = new ArrayList<>();
+    private final List<String> reasons = new ArrayList<>();
+    /** The number of messages so far, and of those before the first one whose rows wait; -1 if none do. */
+    private int messages;
+    private int waiting = -1;
+
+    private ProgramRunner(Map<?, ?> order) {
+        this.order = order;
+        this.program = SqlProgram.of((String) order.get("program"));
+        this.sender = program.sender();
+        this.panes = program.sendsFrames() && program.windows() != null ? program.panes() : null;
+    }
 
     public static void main(String[] arguments) throws IOException {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            out.println(run((Map<?, ?>) JsonParser.parse(line)));
+            out.println(new ProgramRunner((Map<?, ?>) JsonParser.parse(line)).run());
         }
     }
 
-    private static String run(Map<?, ?> order) {
-        SqlProgram program = SqlProgram.of((String) order.get("program"));
-        List<List<Object[]>> joined = List.of(new ArrayList<>(), new ArrayList<>());
-        List<Object[]> rows = new ArrayList<>();
-        List<String> found = new ArrayList<>();
-        List<String> reasons = new ArrayList<>();
-        Sender sender = program.sender();
+    private String run() {
+        restore();
+        ((List<?>) order.get("messages")).forEach(each -> read((List<?>) each));
+        boolean open = isSet("open");
+        if (!isSet("waits")) {
+            add(sender.close(), found);
+        }
+        if (panes != null && !open) {
+            panes.ended(Long.MAX_VALUE).forEach(each -> add(each, found));
+        }
+        List<String> slides = new ArrayList<>();
+        if (panes != null && open) {
+            panes.kept().forEach(each -> add(each, slides));
+        }
+        addBehind();
+        return "{\"messages\":[" + String.join(",", found) + "],\"unparsable\":[" + String.join(",", reasons)
+                + "],\"slides\":[" + String.join(",", slides) + "],\"progress\":" + sender.progress()
+                + ",\"read\":" + (waiting < 0 ? messages : waiting) + "}";
+    }
+
+    private boolean isSet(String name) {
+        return Boolean.TRUE.equals(order.get(name));
+    }
+
+    /** Begins with what the input job before this one has left. */
+    private void restore() {
         if (order.get("progress") instanceof JsonParser.Number kept) {
             sender.restore(Long.parseLong(kept.text()));
         }
-        boolean merges = program.sendsFrames() && program.windows() != null;
-        Panes panes = merges ? program.panes() : null;
         List<String> slides = new ArrayList<>();
         if (order.get("slides") instanceof List<?> left) {
             left.forEach(each -> slides.add((String) each));
         }
-        if (merges) {
+        if (panes != null) {
             slides.forEach(panes::restore);
         } else {
             Panes.left(slides).forEach(each -> add(each, found));
         }
-        int index = 0;
-        int waiting = -1;
-        for (Object each : (List<?>) order.get("messages")) {
-            List<?> message = (List<?>) each;
-            try {
-                String topic = (String) message.get(0);
-                byte[] content = Base64.getDecoder().decode((String) message.get(1));
-                if (index % 2 > 0) { // both forms have the same rows
-                    content = program.decoded(topic, content);
-                    topic = null;
-                }
-                if (merges) {
-                    panes.take(program.frame(topic, content)).forEach(frame -> add(frame, found));
-                } else if (program.join() != null) {
-                    Frame frame = program.frame(topic, content);
-                    joined.get(frame.side()).addAll(program.rows(frame));
-                } else if (program.windows() == null) {
-                    add(sender.text(topic, content, true), found);
-                    waiting = !sender.waits() ? -1 : waiting < 0 ? index : waiting;
-                } else {
-                    rows.addAll(program.frame(topic, content).rows());
-                }
-            } catch (UnparsableMessageException e) {
-                reasons.add("[" + index + "," + text(e.getMessage()) + "]");
+    }
+
+    private void read(List<?> message) {
+        String topic = (String) message.get(0);
+        byte[] content = Base64.getDecoder().decode((String) message.get(1));
+        try {
+            if (messages % 2 > 0) { // both forms have the same rows
+                take(null, program.decoded(topic, content));
+            } else {
+                take(topic, content);
             }
-            index++;
+        } catch (UnparsableMessageException e) {
+            reasons.add("[" + messages + "," + text(e.getMessage()) + "]");
         }
-        boolean open = Boolean.TRUE.equals(order.get("open"));
-        if (!Boolean.TRUE.equals(order.get("waits"))) {
-            add(sender.close(), found);
+        messages++;
+    }
+
+    private void take(String topic, byte[] content) {
+        if (panes != null) {
+            panes.take(program.frame(topic, content)).forEach(frame -> add(frame, found));
+        } else if (program.join() != null) {
+            Frame frame = program.frame(topic, content);
+            joined.get(frame.side()).addAll(program.rows(frame));
+        } else if (program.windows() == null) {
+            add(sender.text(topic, content, true), found);
+            waiting = !sender.waits() ? -1 : waiting < 0 ? messages : waiting;
+        } else {
+            rows.addAll(program.frame(topic, content).rows());
         }
-        if (merges && !open) {
-            panes.ended(Long.MAX_VALUE).forEach(each -> add(each, found));
-        }
-        List<String> kept = new ArrayList<>();
-        (merges && open ? panes.kept() : List.<String>of()).forEach(each -> add(each, kept));
-        List<Object[]> behind = program.windows() == null || merges ? List.of() : windowed(program, rows);
+    }
+
+    /** Adds the results of the rows that windows, or a join, have collected. */
+    private void addBehind() {
+        List<Object[]> behind = program.windows() == null || panes != null ? List.of() : windowed(program, rows);
         if (program.join() != null) {
             addJoined(program.join(), joined, found);
         } else if (program.ranks()) {
@@ -103,9 +136,6 @@ public final class ProgramRunner {
         } else {
             addResults(program, behind, found);
         }
-        return "{\"messages\":[" + String.join(",", found) + "],\"unparsable\":[" + String.join(",", reasons)
-                + "],\"slides\":[" + String.join(",", kept) + "],\"progress\":" + sender.progress()
-                + ",\"read\":" + (waiting < 0 ? index : waiting) + "}";
     }
 
     /** Adds the results of rows behind windows. */
