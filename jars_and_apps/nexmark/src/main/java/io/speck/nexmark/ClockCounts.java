@@ -24,7 +24,8 @@ final class ClockCounts {
     /** The result, or the counts of one site. */
     static DataStream<String> of(Events events) {
         Counts counts = Counts.of(Bid.BIDDER, Counts.one()).withBounds();
-        return Events.ended(counts.in(events.timed(Line.BID), TumblingProcessingTimeWindows.of(WINDOW), new ClockOrEnd(), 1));
+        return Events.ended(
+                counts.in(events.timed(Line.BID), TumblingProcessingTimeWindows.of(WINDOW), new ClockOrEnd(), 1));
     }
 
     /** The result, from the counts of several sites. */

@@ -49,7 +49,8 @@ public final class Brokers {
             }
         }
         throw new IOException("not a batch record of a broker whose connector is on the class path (" + record.length
-                + " bytes; if the job has read from a Kafka broker, put speck-kafka.jar beside the connector of the engine)");
+                + " bytes; if the job has read from a Kafka broker, put speck-kafka.jar beside the connector of the"
+                + " engine)");
     }
 
     /** Ends all connections and threads of all kinds permanently. */

@@ -27,7 +27,8 @@ public record BrokerAddress(String host, int port, boolean tls, String scheme, S
     private static final int LONGEST_HOST = 253;
 
     private static final Pattern ADDRESS = Pattern.compile(
-            "(?<scheme>tcp|mqtts?|ssl|kafkas?)://(?:\\[(?<ipv6>[^\\[\\]]+)\\]|(?<name>[!-~&&[^:/?#\\[\\]@,]]+))(?::(?<port>[0-9]*))?/*",
+            "(?<scheme>tcp|mqtts?|ssl|kafkas?)://(?:\\[(?<ipv6>[^\\[\\]]+)\\]|(?<name>[!-~&&[^:/?#\\[\\]@,]]+))"
+                    + "(?::(?<port>[0-9]*))?/*",
             Pattern.CASE_INSENSITIVE);
     /** A name of DNS (RFC 1035, section 2.3.4: 63 octets a label), and underscores. */
     private static final Pattern NAME = label("[a-z0-9_]", "[a-z0-9_-]");
@@ -56,7 +57,8 @@ public record BrokerAddress(String host, int port, boolean tls, String scheme, S
      */
     public static BrokerAddress parse(String text) {
         int hosts = text.indexOf("://") + 3;
-        boolean several = text.indexOf(',') > 0 && text.toLowerCase(Locale.ROOT).startsWith(KAFKA) && text.length() <= LONGEST;
+        boolean several = text.indexOf(',') > 0 && text.toLowerCase(Locale.ROOT).startsWith(KAFKA)
+                && text.length() <= LONGEST;
         return several && hosts > 2 ? cluster(text, text.substring(0, hosts), text.substring(hosts)) : single(text);
     }
 

@@ -49,7 +49,8 @@ public final class Utf8 {
             result = decoder.decode(in, out, true);
         } while (result.isOverflow());
         return result.isError()
-                ? String.format(Locale.ROOT, "byte 0x%02X at position %d of %d is not UTF-8", in.get(in.position()), in.position(), bytes.length)
+                ? String.format(Locale.ROOT, "byte 0x%02X at position %d of %d is not UTF-8", in.get(in.position()),
+                        in.position(), bytes.length)
                 : null;
     }
 

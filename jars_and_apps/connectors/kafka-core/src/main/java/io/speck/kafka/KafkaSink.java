@@ -268,8 +268,9 @@ class KafkaSink implements MessageSink {
                 long millis = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
                 if (millis <= 0) {
                     broken = true;
-                    throw new BrokerException("broker " + settings.login() + " did not acknowledge " + (sent - answered.get())
-                            + " messages within " + settings.flushTimeout().toSeconds() + " s", false);
+                    throw new BrokerException("broker " + settings.login() + " did not acknowledge "
+                            + (sent - answered.get()) + " messages within " + settings.flushTimeout().toSeconds() + " s",
+                            false);
                 }
                 if (away.getAsBoolean()) {
                     return false;

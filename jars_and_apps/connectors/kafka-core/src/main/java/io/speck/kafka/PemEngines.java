@@ -67,8 +67,8 @@ public final class PemEngines implements SslEngineFactory {
         try {
             return new Password(Files.readString(Path.of(file)));
         } catch (IOException | RuntimeException e) {
-            throw new BrokerException("broker " + login + ": " + name + " '" + file + "' cannot be read (expected a PEM file on"
-                    + " the machine of the task)", true);
+            throw new BrokerException("broker " + login + ": " + name + " '" + file
+                    + "' cannot be read (expected a PEM file on the machine of the task)", true);
         }
     }
 

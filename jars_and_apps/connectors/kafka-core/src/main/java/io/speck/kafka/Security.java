@@ -46,8 +46,9 @@ final class Security {
             PemEngines.of(login, Map.of(), login.address().host(), login.address().port(), "https");
         } catch (KafkaException e) {
             throw new BrokerException("broker " + login + ": no TLS can be set up with caFile '" + login.tls().caFile()
-                    + "', certificateFile '" + login.tls().certificateFile() + "' and keyFile '" + login.tls().keyFile() + "': "
-                    + e.getMessage() + " (expected PEM files: certificates, and a key as 'BEGIN PRIVATE KEY')", true);
+                    + "', certificateFile '" + login.tls().certificateFile() + "' and keyFile '" + login.tls().keyFile()
+                    + "': " + e.getMessage()
+                    + " (expected PEM files: certificates, and a key as 'BEGIN PRIVATE KEY')", true);
         }
     }
 }

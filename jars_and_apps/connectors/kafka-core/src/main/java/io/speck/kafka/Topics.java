@@ -24,8 +24,8 @@ final class Topics {
     static String checked(String name) {
         boolean reserved = name.startsWith(INTERNAL) || name.startsWith(RESERVED) && !name.equals(PROBE);
         if (!LEGAL.matcher(name).matches() || name.equals(".") || name.equals("..") || reserved) {
-            throw new InvalidSettingException("'" + name + "' is not a topic of Kafka (expected 1 to 249 letters, digits, '.',"
-                    + " '_' and '-', not '.' or '..', and not beginning with '__' or 'speck.')");
+            throw new InvalidSettingException("'" + name + "' is not a topic of Kafka (expected 1 to 249 letters, digits,"
+                    + " '.', '_' and '-', not '.' or '..', and not beginning with '__' or 'speck.')");
         }
         return name;
     }

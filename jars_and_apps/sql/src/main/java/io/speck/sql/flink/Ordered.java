@@ -21,8 +21,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * Results in the order of their times, and those of one time in the order of their texts. Windows of one time end in an
  * order that changes with a restart, and the sink counts its messages: the n-th has to be the same again.
  *
- * <p>Of a join with DISTINCT equal results of a window are one. Of a query with ranks the texts are the rows of a window, which is complete here: windows that end at one time are
- * one window.
+ * <p>Of a join with DISTINCT equal results of a window are one. Of a query with ranks the texts are the rows of a window,
+ * which is complete here: windows that end at one time are one window.
  */
 final class Ordered extends AbstractStreamOperator<String> implements OneInputStreamOperator<String, String> {
     private static final long serialVersionUID = 1L;

@@ -11,8 +11,8 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
 /**
  * Measures the link from a task to the sink broker by messages to the sink topic ({@link
- * io.speck.connector.probe.LinkProbe}); with the argument {@code reach true}, it sends one byte only. The results are accumulators: {@code rttMillis}, {@code bytesPerSecond} and {@code
- * probeBytes}.
+ * io.speck.connector.probe.LinkProbe}); with the argument {@code reach true}, it sends one byte only. The results are
+ * accumulators: {@code rttMillis}, {@code bytesPerSecond} and {@code probeBytes}.
  */
 public final class LinkProbe {
     private static final Duration TIMEOUT = Duration.ofSeconds(10);

@@ -150,7 +150,10 @@ public final class MqttJob {
         return read(source(FlinkMqttSource.messages()).build());
     }
 
-    /** Does the same for programs in Python: rows of {@code topic, value, key, timestamp}; see {@link FlinkMqttSource#rows}. */
+    /**
+     * Does the same for programs in Python: rows of {@code topic, value, key, timestamp}; see
+     * {@link FlinkMqttSource#rows}.
+     */
     public DataStream<Row> rows() {
         return read(source(FlinkMqttSource.rows()).build());
     }
@@ -225,7 +228,8 @@ public final class MqttJob {
                 .tls(tls("sink"))
                 .retain(Boolean.parseBoolean(setting("speck.retain")))
                 .onError(onError(), new LoginFields(argument("source-broker", null), login("source", "username"),
-                        login("source", "password"), login("source", "password-file"), tls("source"), login("source", "sasl")))
+                        login("source", "password"), login("source", "password-file"), tls("source"),
+                        login("source", "sasl")))
                 .spool(setting("speck.spool"))
                 .origin(setting("speck.lineage"))
                 .incarnationNumber(numberOf("speck.incarnation"))

@@ -34,7 +34,8 @@ import java.util.stream.Stream;
  * <p>A broker that was killed may restart without the fence, or with an older one; the reader then writes it again. A
  * process that begins meanwhile knows no claim to exceed, and its clock may be behind. So a process gives way to each
  * claim above the one that it found when it began: that is of a later process, be it lower than its own. One that found
- * no fence when it began gives way to higher claims than its own. A fence that names the deletion of the session ends the reader, which must not make it anew.
+ * no fence when it began gives way to higher claims than its own. A fence that names the deletion of the session ends the
+ * reader, which must not make it anew.
  */
 final class Fence {
     private static final String TOPICS = "speck/fence/";

@@ -294,7 +294,8 @@ final class BackPressure {
     private OutgoingMessage marker(Session session) {
         String topic = MARKERS + session.name;
         // Of what the broker has received without what was sent since: its size on the wire is larger than counted there.
-        byte[] text = "%s/%d/%d/%d".formatted(id, session.sent, connections, received.value).getBytes(StandardCharsets.UTF_8);
+        byte[] text = "%s/%d/%d/%d".formatted(id, session.sent, connections, received.value)
+                .getBytes(StandardCharsets.UTF_8);
         return new OutgoingMessage(markers, topic, topic.getBytes(StandardCharsets.UTF_8), text, null, null, null);
     }
 }

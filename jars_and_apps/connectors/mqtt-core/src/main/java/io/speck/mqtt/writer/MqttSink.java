@@ -102,11 +102,13 @@ public final class MqttSink implements MessageSink {
         }
         String fault = Utf8.fault(key);
         if (fault != null) {
-            throw new InvalidSettingException("a key is not text: " + fault + " (expected UTF-8, such as base64 of the bytes)");
+            throw new InvalidSettingException("a key is not text: " + fault
+                    + " (expected UTF-8, such as base64 of the bytes)");
         }
         String refused = Utf8.refusedCharacter(new String(key, StandardCharsets.UTF_8));
         if (refused != null) {
-            throw new InvalidSettingException("a key contains " + refused + ", which brokers refuse (expected text without it)");
+            throw new InvalidSettingException("a key contains " + refused
+                    + ", which brokers refuse (expected text without it)");
         }
     }
 

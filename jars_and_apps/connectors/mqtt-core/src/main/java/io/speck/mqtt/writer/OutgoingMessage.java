@@ -81,7 +81,8 @@ final class OutgoingMessage {
     RefusedMessage refused(long maximumPacketBytes, String reason) {
         Map<String, String> properties = new LinkedHashMap<>();
         for (UserProperty each : more) {
-            properties.put(new String(each.name(), StandardCharsets.UTF_8), new String(each.value(), StandardCharsets.UTF_8));
+            properties.put(new String(each.name(), StandardCharsets.UTF_8),
+                    new String(each.value(), StandardCharsets.UTF_8));
         }
         long most = maximumPacketBytes < 0 ? -1 : Math.max(0, maximumPacketBytes - (bytes() - payload.length));
         return new RefusedMessage(topic, payload, key, properties, most, reason);

@@ -33,7 +33,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The data source "mqtt-probe": a table of one row, measured by one task when it is read.
  *
  * <p>With a {@code topic}, and {@code brokerUrl} and a login as of the sink, {@link LinkProbe}; without, {@link
- * CoreProbe}. With {@code reach} true, the link is not measured, and the broker gets one byte. The columns are the components of these records.
+ * CoreProbe}. With {@code reach} true, the link is not measured, and the broker gets one byte. The columns are the
+ * components of these records.
  */
 public final class MqttProbe implements TableProvider, DataSourceRegister {
     private static final Duration TIMEOUT = Duration.ofSeconds(10);

@@ -38,7 +38,8 @@ final class RealTimeRows {
         public PartitionReader<InternalRow> createReader(InputPartition partition) {
             TaskContext task = TaskContext.get();
             if (task != null && task.attemptNumber() > 0) {
-                throw new IllegalStateException("a task of a real-time batch failed; the batch must be run again as a whole");
+                throw new IllegalStateException(
+                        "a task of a real-time batch failed; the batch must be run again as a whole");
             }
             Reader reader = new Reader(RealTimeFeeds.of(((Part) partition).feed()), columns, source);
             if (task != null && reader.failures != null) {

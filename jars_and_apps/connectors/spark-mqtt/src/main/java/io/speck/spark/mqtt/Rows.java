@@ -61,7 +61,8 @@ final class Rows {
         }
         return new Packed(topics.keySet().toArray(new String[0]), streams.keySet().toArray(new Stream[0]),
                 messages.size(), packed.array(), messages.isEmpty() ? -1 : messages.get(0).offset(),
-                messages.isEmpty() ? -1 : messages.get(messages.size() - 1).offset(), watched && !messages.isEmpty(), behind);
+                messages.isEmpty() ? -1 : messages.get(messages.size() - 1).offset(), watched && !messages.isEmpty(),
+                behind);
     }
 
     /** The common part of the stamps of one stream; all null for messages without a stamp, named after their offsets. */
