@@ -96,7 +96,7 @@ def _results(name: str, found: BoundQuery) -> tuple[Contract, Sequence[str]]:
         raise InvalidInput([Fault(message)], "name")
     any_site = name == found.entry.template  # of a label that the inventory does not have
     if any_site and ANY_SITE in topic:
-        right = "expected --inventory FILE with that label, and the name of one of the jobs"
+        right = "expected --sites FILE, an inventory with that label, and the name of one of the jobs"
         raise InvalidInput([Fault(f"query {name!r} runs at the sites of a label ({right})")], "name")
     results = Contract(topic, table_name(topic), program.format, program.output)
     place = next((job[each] for each in ("sink_broker", "rest", "site") if job.get(each)), None)

@@ -24,7 +24,7 @@ MAX_SHOWN = 1000  # characters of a wrong value in the data of a fault
 # The most comparisons of names for suggestions in one document.
 SUGGESTION_BUDGET = 20_000
 _NO_DIGITS = str.maketrans("", "", string.digits)
-NO_SITES = "no site is known: expected --inventory FILE of speck serve or speck validate"
+NO_SITES = "no site is known: expected --sites FILE of speck serve or speck validate"
 
 
 class Faults(list[Fault]):

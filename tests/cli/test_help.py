@@ -1,10 +1,15 @@
-"""The help of ``speck``: its sections, and the line of each command."""
+"""The help of ``speck``: its sections, the line of each command, and the options that messages name."""
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import Counter
 
+from docs.generate.commands import tree
+from scripts.prose import strings
 from speck.cli import SECTIONS, cli
+from testbed import ROOT
 from tests.fixtures.speck_command import Speck
 
 FIRST = ("plan", "apply", "jobs", "show", "logs", "history", "rollback", "delete", "serve")
@@ -25,3 +30,20 @@ def test_the_help_lists_the_main_commands_first_and_the_rest_by_section(speck: S
 def test_the_line_of_a_command_is_not_cut(speck: Speck) -> None:
     lines = speck("--help").out.splitlines()
     assert [line for line in lines if line.startswith("  ") and line.endswith("...")] == []
+
+
+# Options of other programs, in scripts for fish and in the remedies of health checks.
+_OF_OTHERS = {"--arguments", "--command", "--no-files", "--conf", "--jars"}
+
+
+def test_an_option_that_a_message_names_is_one_of_speck() -> None:
+    known = _OF_OTHERS.union(*(each.opts for _, command in tree() for each in command.params))
+    unknown = [
+        f"{path.relative_to(ROOT)}:{line}: {option}"
+        for package in ("speck", "binders")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for text, line in strings(ast.parse(path.read_text(encoding="utf-8")))
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)
+        if option not in known
+    ]
+    assert not unknown

@@ -216,7 +216,7 @@ def test_a_topic_without_messages_is_named(run: Run, broker: MosquittoServer) ->
         ("sql tail nameless.yaml jobs[0]", "query 'jobs[0]' has no results to show"),
         (
             "sql tail label.yaml fast-*",
-            "query 'fast-*' runs at the sites of a label (expected --inventory FILE",
+            "query 'fast-*' runs at the sites of a label (expected --sites FILE",
         ),
         ("sql tail label.yaml slow-*", "does not say at which broker 'slow-*' is published"),
         ("sql tail nameless.yaml nowhere", "query 'nowhere' has no results to show"),

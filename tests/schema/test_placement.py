@@ -228,7 +228,7 @@ def test_what_is_wrong_with_a_movable_job(root: Path, text: str, message: str) -
 def test_there_is_no_site_to_choose_from_without_an_inventory(root: Path) -> None:
     text = one("site: any, source_broker: 'tcp://a', source_topic: in, sink_topic: out")
     (found,) = faults(root, text, Inventory())
-    no_sites = "no site is known: expected --inventory FILE of speck serve or speck validate"
+    no_sites = "no site is known: expected --sites FILE of speck serve or speck validate"
     assert f"line 2: job 'one': site 'any' has no site to choose from ({no_sites})" in found
 
 
