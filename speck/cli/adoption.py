@@ -26,6 +26,7 @@ from speck.cli.options import (
 from speck.cli.progress import carry_out
 from speck.cli.terminal import err
 from speck.cli.variables import read_composition, values, variables_options
+from speck.cli.waiting import waiting
 from speck.client import Client
 
 
@@ -64,7 +65,8 @@ def adopt(
     if path.is_file():
         text, name = read_composition(path, values(env_files, settings, path)), path.stem
     with _code(client, text, path, roots) as code:
-        planned = client.adopt(text, name, code=code, job=list(jobs), dry_run="true")
+        with waiting("looking for running copies"):
+            planned = client.adopt(text, name, code=code, job=list(jobs), dry_run="true")
         warn(planned["warnings"])
         if dry_run or not as_json:
             show_data(planned, render.adoption_lines(planned), as_json and dry_run)

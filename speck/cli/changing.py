@@ -9,6 +9,7 @@ from speck.cli import render
 from speck.cli.confirmation import confirm
 from speck.cli.options import CHANGES, NOTHING_TO_DO, show_data, warn
 from speck.cli.progress import carry_out
+from speck.cli.waiting import waiting
 from speck.client import Client
 
 Ask = Callable[..., dict[str, Any]]
@@ -29,7 +30,8 @@ def change(
     ``query`` are the parameters of the change.  Without ``show``, the plan is shown only where something is
     destroyed.  An edit in between makes the plan stale, and it is refused.
     """
-    planned = ask(**query, dry_run="true")
+    with waiting("planning"):
+        planned = ask(**query, dry_run="true")
     warn(planned["warnings"])
     if dry_run or (show and not as_json):
         show_data(planned, render.plan_lines(planned), as_json)

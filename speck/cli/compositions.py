@@ -28,6 +28,7 @@ from speck.cli.options import (
 )
 from speck.cli.progress import carry_out, follow
 from speck.cli.submission import Submission, Terms, submitted, terms_options
+from speck.cli.waiting import waiting
 from speck.client import Client
 
 
@@ -58,7 +59,8 @@ def plan(
 
     The code of the jobs is read from the directory of FILE or from --root, and sent to the server.
     """
-    with submission.code.sent(client) as code:
+    awaited = "planning, and building the new code" if build else "planning"
+    with waiting(awaited), submission.code.sent(client) as code:
         asked = terms.query() | {"build": build or None, "steps": steps or None}
         data = client.plan(submission.text, submission.name, code, **asked)
     warn(data["warnings"])
@@ -108,7 +110,7 @@ def apply(
         _refuse_with_place_all(terms, atomic)
         _place_all(client, submission, {**why, "give_up": terms.give_up or None}, yes, as_json)
         return
-    with submission.code.sent(client) as code:
+    with waiting("planning"), submission.code.sent(client) as code:
         planned = client.plan(submission.text, submission.name, code, place=place, **terms.query())
     warn(planned["warnings"])
     if not as_json:
@@ -136,7 +138,7 @@ def _place_all(
     client: Client, submission: Submission, request: dict[str, Any], yes: bool, as_json: bool
 ) -> None:
     """Place all movable jobs again, and accept the proposal that was shown."""
-    with submission.code.sent(client) as code:
+    with waiting("computing a placement"), submission.code.sent(client) as code:
         proposal = client.place(submission.text, submission.name, code)
     warn(proposal["warnings"])
     if not as_json:
@@ -222,8 +224,7 @@ def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: b
     Abandoned jobs and sessions are cleaned up when their engine or broker responds again.
 
     An orphan is a copy at an engine that the store does not name; its verdict is to terminate, adopt or
-    report it.  A forgotten copy is never stopped: if its engine
-    returns, it continues to read and write.
+    report it.  A forgotten copy is never stopped: if its engine returns, it continues to read and write.
     """
     data = client.forget_left_behind(forget, author) if forget else client.left_behind()
     show_data(data, [render.abandoned_table(data)], as_json)

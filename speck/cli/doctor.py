@@ -6,6 +6,7 @@ import click
 
 from speck.cli import render
 from speck.cli.options import ERROR, json_option, show_data
+from speck.cli.waiting import waiting
 from speck.client import Client
 
 
@@ -19,6 +20,7 @@ def doctor(client: Client, as_json: bool) -> None:
     sinks that retain too much, lost messages, and the faults of `speck sites check`.  Exits 1 on
     findings.
     """
-    found = client.doctor()
+    with waiting("asking all engines and brokers"):
+        found = client.doctor()
     show_data(found, render.doctor_report(found), as_json)
     raise SystemExit(ERROR if found else 0)

@@ -22,6 +22,7 @@ from speck.cli.options import (
 )
 from speck.cli.terminal import err
 from speck.cli.variables import read_composition, values, variables_options
+from speck.cli.waiting import waiting
 from speck.client import Client, RequestRefused
 from speck.core.engine_plan import EnginePlan
 from speck.core.graph import Graph
@@ -123,7 +124,8 @@ def _one_file(names: tuple[str, ...]) -> Path:
 def _show_plan(client: Client, job: str, form: str | None, output: Path | None) -> None:
     from speck.cli.draw.engine_plan import dot, draw_plan, graphml, plan_text
 
-    answer = client.engine_plan(job)
+    with waiting("asking the engine"):
+        answer = client.engine_plan(job)
     plan = EnginePlan.from_dict(answer)
     if form is None:
         for note in plan.notes:

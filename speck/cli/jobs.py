@@ -8,6 +8,7 @@ from speck.cli import render
 from speck.cli.completion import job_argument
 from speck.cli.options import json_option, show_data, unfold_option
 from speck.cli.terminal import out
+from speck.cli.waiting import waiting
 from speck.client import Client
 
 
@@ -32,5 +33,6 @@ def jobs(client: Client, unfold: bool, as_json: bool) -> None:
 @click.pass_obj
 def show(client: Client, job: str, as_json: bool) -> None:
     """Show one job in full, as its engine reports it now.  --json gives exact values."""
-    data = client.job(job)
+    with waiting("asking the engine"):
+        data = client.job(job)
     show_data(data, render.facts(data), as_json)

@@ -15,6 +15,7 @@ import click
 from speck.cli import render
 from speck.cli.options import DEFAULT_DIRECTORY, json_option, show_data
 from speck.cli.terminal import err
+from speck.cli.waiting import waiting
 from speck.errors import LocalError
 
 if TYPE_CHECKING:
@@ -120,16 +121,17 @@ def up(
     def progress(text: str) -> None:
         err.print(text, markup=False)
 
-    started = machine.up(
-        directory,
-        sites,
-        engines=engines,
-        brokers=brokers,
-        heap=heap,
-        workers=workers,
-        with_agents=agents,
-        progress=progress,
-    )
+    with waiting("starting engines and brokers"):
+        started = machine.up(
+            directory,
+            sites,
+            engines=engines,
+            brokers=brokers,
+            heap=heap,
+            workers=workers,
+            with_agents=agents,
+            progress=progress,
+        )
     _show_local(started, as_json)
     if not as_json:
         serve = shlex.join(("speck", "serve", "--sites", str(started.inventory), *started.agent_options))
@@ -142,8 +144,9 @@ def down(directory: Path) -> None:
     """Stop all processes that `speck local up` started, even after a crash."""
     from speck import local as machine
 
-    stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
-    err.print(f"{len(stopped)} processes stopped")
+    with waiting("stopping engines and brokers"):
+        stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
+    err.print(f"{len(stopped)} process{'es' * (len(stopped) != 1)} stopped")
 
 
 @local.command()
@@ -177,10 +180,12 @@ def workers(
     def progress(text: str) -> None:
         err.print(text, markup=False)
 
-    changed = machine.scale(directory, site, count, engine=engine, stop=stop, progress=progress)
-    if not no_wait:
-        _await_workers(directory, site, engine, count)
-    err.print(f"{count} workers of site {site}, {len(changed)} started or stopped", markup=False)
+    with waiting(f"starting or stopping workers of site {site}"):
+        changed = machine.scale(directory, site, count, engine=engine, stop=stop, progress=progress)
+        if not no_wait:
+            _await_workers(directory, site, engine, count)
+    workers_text = f"{count} worker{'s' * (count != 1)} of site {site}"
+    err.print(f"{workers_text}, {len(changed)} started or stopped", markup=False)
 
 
 def _await_workers(directory: Path, site: str, engine: str, count: int) -> None:
@@ -212,7 +217,8 @@ def prepare() -> None:
     # As at Ctrl-C, the engine that has been started is stopped: the end of this process alone would leave it.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
+        with waiting("archiving classes"):
+            prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
     finally:
         signal.signal(signal.SIGTERM, before)
     err.print(f"prepared: {', '.join(prepared)}")

@@ -12,6 +12,7 @@ from speck.cli.completion import job_argument
 from speck.cli.options import json_option, show_json
 from speck.cli.progress import transient
 from speck.cli.terminal import err
+from speck.cli.waiting import waiting
 from speck.cli.watch import interval_option
 from speck.client import Client
 from speck.errors import ServerError
@@ -40,7 +41,8 @@ def logs(client: Client, job: str, tail: int, follow: bool, interval: float, as_
     The source of the lines, and any lines that the engine does not provide, are reported first (on
     standard error).
     """
-    answer = client.log(job, tail)
+    with waiting("asking the engine"):
+        answer = client.log(job, tail)
     if as_json:
         show_json(answer)
         return

@@ -26,6 +26,7 @@ from speck.cli.options import (
 from speck.cli.progress import carry_out
 from speck.cli.submission import Submission, submitted
 from speck.cli.terminal import err
+from speck.cli.waiting import waiting
 from speck.client import Client, NoServer
 
 _policy_option = click.option(
@@ -73,7 +74,7 @@ def place(
 
     Nothing is changed; `speck accept` applies the proposal.
     """
-    with submission.code.sent(client) as code:
+    with waiting("computing a placement"), submission.code.sent(client) as code:
         data = client.place(
             submission.text,
             submission.name,
@@ -98,7 +99,8 @@ def advise(client: Client, name: str | None, policy: str, compare: bool, as_json
 
     COMPOSITION is optional if there is only one.
     """
-    data = client.advise(name or only_composition(client), policy=policy, compare=compare or None)
+    with waiting("computing a placement"):
+        data = client.advise(name or only_composition(client), policy=policy, compare=compare or None)
     _show(data, (), as_json)
 
 

@@ -13,6 +13,7 @@ from speck.cli import render
 from speck.cli.completion import composition_names
 from speck.cli.options import ERROR, Duration, json_option, show_data
 from speck.cli.terminal import err
+from speck.cli.waiting import waiting
 from speck.client import Client
 
 _LEAST, _MOST = 30.0, 86_400.0  # s
@@ -57,10 +58,12 @@ def profile(
     measurement = client.measure(name, seconds, links, sites)
     if not as_json:
         err.print(f"measuring for {seconds:g} s")
-    time.sleep(seconds)
-    data = _measured(client, name, measurement["jobs"], seconds)
+    with waiting("measuring the jobs"):
+        time.sleep(seconds)
+        data = _measured(client, name, measurement["jobs"], seconds)
     if links or sites:
-        data = _probed(client, name)
+        with waiting("measuring links and sites"):
+            data = _probed(client, name)
     if links:
         data["links"] = client.links()
     show_data(data, _tables(data, links, sites), as_json)

@@ -21,6 +21,7 @@ from rich.progress import (
 from speck.cli import render
 from speck.cli.options import ERROR, INTERRUPTED, WAITING, show_data
 from speck.cli.terminal import err, is_interactive
+from speck.cli.waiting import waiting
 from speck.client import Client, RequestRefused
 from speck.errors import ServerError
 
@@ -131,9 +132,10 @@ def follow(client: Client, identifier: str, *, quiet: bool) -> dict[str, Any]:
 def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool) -> None:
     """Begin an operation, follow it, print its outcome, and exit accordingly."""
     try:
-        operation = begin()
+        with waiting("preparing the operation"):
+            operation = begin()
     except KeyboardInterrupt:
-        err.print("\nThe server may have begun the operation.  List compositions with: speck compositions")
+        err.print("\nThe server may have begun the operation.  The last ones are listed by: speck operations")
         raise SystemExit(INTERRUPTED) from None
     operation = follow(client, operation["id"], quiet=as_json)
     if operation["atomic"] and operation["replaced_by"]:

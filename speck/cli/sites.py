@@ -14,6 +14,7 @@ from speck.cli.options import ERROR, file_path, json_option, settle_option, show
 from speck.cli.render.values import clock
 from speck.cli.terminal import err
 from speck.cli.variables import values, variables_options
+from speck.cli.waiting import waiting
 from speck.client import Client
 
 
@@ -23,7 +24,8 @@ from speck.client import Client
 def sites(context: click.Context, as_json: bool) -> None:
     """List the sites, and whether their servers are reachable."""
     if context.invoked_subcommand is None:
-        data = context.obj.sites()
+        with waiting("asking all engines and brokers"):
+            data = context.obj.sites()
         show_data(data, [render.sites_table(data)], as_json)
         if not data and not as_json:
             err.print("the server has no site inventory (speck serve --sites FILE)")
@@ -61,10 +63,11 @@ def check(
     if inventory is None and (env_files or settings):
         raise click.UsageError("--env and --set require --sites (they set the variables of that file).")
     given = values(env_files, settings, inventory)
-    if inventory is not None:
-        found = _check_from_here(inventory, given, from_engines=from_engines)
-    else:
-        found = client.check_sites_from_engines() if from_engines else client.check_sites()
+    with waiting("checking all engines and brokers"):
+        if inventory is not None:
+            found = _check_from_here(inventory, given, from_engines=from_engines)
+        else:
+            found = client.check_sites_from_engines() if from_engines else client.check_sites()
     show_data(found, [render.checkup_table(found), *render.checkup_lines(found)], as_json)
     raise SystemExit(ERROR if any(map(render.faults_of, found)) else 0)
 
@@ -151,8 +154,10 @@ def join(
         raise click.UsageError("--sites and --engine, --broker, --*-dir exclude each other.")
     if known and not {"spe_address", "broker_address"} <= known.keys():
         raise click.UsageError("--engine and --broker must be given together.")
-    entry = checked_entry(code, known, inventory, values(env_files, settings, inventory))
-    site = joined(code, server, directory, entry, ca_file)
+    with waiting("checking the engine and the broker"):
+        entry = checked_entry(code, known, inventory, values(env_files, settings, inventory))
+    with waiting(f"joining {server}"):
+        site = joined(code, server, directory, entry, ca_file)
     err.print(
         f"site {site} has joined: {directory} is written (start the agent with: speck agent run)",
         markup=False,

@@ -19,6 +19,7 @@ from speck.cli.options import (
 from speck.cli.sampling import addresses, at_option, read_sites, received, subscribed, time_option
 from speck.cli.terminal import err, printable
 from speck.cli.variables import read_composition, values, variables_options
+from speck.cli.waiting import waiting
 from speck.errors import Fault, InvalidInput
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def infer_schema(
     if not at:
         raise click.UsageError("--at is missing (expected a site, or an address such as tcp://HOST:1883)")
     sites = read_sites(inventory, values(env_files, settings, inventory))
-    with subscribed(topic, addresses(at, sites), sites) as feeds:
+    with waiting(f"reading {topic}"), subscribed(topic, addresses(at, sites), sites) as feeds:
         messages = list(received(feeds, seconds, limit))
     if not messages:
         raise click.ClickException(_silence(topic, seconds))
@@ -114,7 +115,8 @@ def check_messages(
     table = _table(file, name, variables)
     sites = read_sites(inventory, variables)
     check = Check(table)
-    with subscribed(table.topic, addresses(at or _places(table), sites), sites) as feeds:
+    brokers = addresses(at or _places(table), sites)
+    with waiting(f"reading {table.topic}"), subscribed(table.topic, brokers, sites) as feeds:
         for message in received(feeds, seconds, limit):
             check.take(*message)
     if not check.messages:

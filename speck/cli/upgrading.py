@@ -13,6 +13,7 @@ from speck.cli import render
 from speck.cli.options import CHANGES, ERROR, INTERRUPTED, NOTHING_TO_DO, show_data
 from speck.cli.progress import transient
 from speck.cli.terminal import err
+from speck.cli.waiting import waiting
 from speck.client import Client
 from speck.errors import ServerError
 
@@ -32,7 +33,8 @@ def upgrade_agents(
 ) -> None:
     """Upgrade the agents of sites, or of all without ``names``; ends the command with its exit code."""
     query = {"wave": list(waves), "settle": settle}
-    planned = client.upgrade_sites(names, **query, dry_run="true")
+    with waiting("asking the agents"):
+        planned = client.upgrade_sites(names, **query, dry_run="true")
     if dry_run or not as_json:
         show_data(planned, render.upgrade_lines(planned), as_json)
     if dry_run or not planned["sites"]:

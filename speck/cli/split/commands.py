@@ -24,6 +24,7 @@ from speck.cli.options import (
 )
 from speck.cli.validate import load
 from speck.cli.variables import values, variables_options
+from speck.cli.waiting import waiting
 from speck.client import Client
 from speck.core.split.metrics import transition
 
@@ -83,7 +84,9 @@ def advise_split(
     given = values(env_files, settings, file, inventory)
     roots = (file.absolute().parent, *roots)
     job, part = job_to_split(load(file, inventory, roots, given).composition.jobs, name, file)
-    found = advice_for(name, job, part, roots, sample_lines(sample), rate)
+    lines = sample_lines(sample)
+    with waiting("running the class on the sample"):
+        found = advice_for(name, job, part, roots, lines, rate)
     show_data(found, render.split_advice_lines(found), as_json)
 
 
