@@ -52,7 +52,7 @@ class Server:
         return "running" if self.pid is not None else "stopped"
 
     def __str__(self) -> str:
-        return f"site {self.site}: {_noun(self)} {self.address}"
+        return _title(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,9 @@ def down(directory: Path, *, progress: Progress = lambda _: None) -> list[int]:
     with locked(directory):
         record = Record.load(directory)
         found = list(processes.marked({server.mark for server in record.all_servers()}))
-        for process in found:
-            progress(f"stopping process {process.pid}")
+        for server in record.all_servers():
+            if record.process(server) is not None:
+                progress(f"stopping {_title(server)}")
         processes.stop(found)
         record.forget_processes()
         return [process.pid for process in found]
@@ -358,8 +359,7 @@ class Starter:
             begin = log.stat().st_size if log.exists() else 0
             pid = self._run(record, server, kind.command(server.ports, folder, self.heap), reservation)
         bound = () if server.role == "agent" or self.network is not None else tuple(server.ports)
-        title = f"site {server.site}: {_noun(server)} {server.address}"
-        return StartedServer(title, kind, pid, tuple(server.ports), bound, log, begin)
+        return StartedServer(_title(server), kind, pid, tuple(server.ports), bound, log, begin)
 
     def _run(
         self,
@@ -421,7 +421,7 @@ def _refuse_other_sites(
     if running:
         raise LocalError(
             f"{directory} has the sites {_named(record.engines())} up, not {_named(desired)} "
-            "(stop them first, or choose another directory)"
+            "(stop them first: speck local down; or choose another --directory)"
         )
     stop_marked(record.all_servers())
     record.sites.clear()
@@ -456,8 +456,9 @@ def _named(engines: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def _noun(server: ServerRecord | Server) -> str:
-    return f"{server.kind} engine" if server.role == "engine" else server.role
+def _title(server: ServerRecord | Server) -> str:
+    noun = f"{server.kind} engine" if server.role == "engine" else server.role
+    return f"site {server.site}: {noun} {server.address}"
 
 
 def stop_marked(servers: Iterable[ServerRecord], *, kill: bool = False) -> None:

@@ -140,8 +140,10 @@ def test_addresses_stay_over_down_and_up(directory: Path) -> None:
 def test_down_is_idempotent_and_needs_no_directory(directory: Path) -> None:
     assert local.down(directory) == []
     assert not directory.exists()
-    stopped = pids(local.up(directory, 1, registry=LIGHT))
-    assert sorted(local.down(directory)) == sorted(stopped)
+    sites = local.up(directory, 1, registry=LIGHT)
+    stopped, reported = pids(sites), list[str]()
+    assert sorted(local.down(directory, progress=reported.append)) == sorted(stopped)
+    assert reported == [f"stopping {server}" for server in sites.servers]
     assert local.down(directory) == []
     assert all(gone(pid) for pid in stopped)
 
