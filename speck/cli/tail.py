@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ def tail_query(
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
 ) -> None:
-    """Show the rows of NAME while they come: the results of a query of FILE, or one of its tables.
+    """Show the rows of NAME while they come, until Ctrl-C: the results of a query of FILE, or a table of it.
 
     Rows are read at the broker to which the query writes, or at the sites of the topic; --at names others.
     They are read without a session, so that no job notices; a row may come again after a restart.
@@ -62,7 +63,8 @@ def tail_query(
         raise click.UsageError(f"the file does not say at which broker {name!r} is published ({right})")
     check = Check(table)
     show = _Rows(table, as_json)
-    with subscribed(table.topic, addresses(at or brokers, sites), sites) as feeds:
+    found = addresses(at or brokers, sites)
+    with suppress(KeyboardInterrupt), subscribed(table.topic, found, sites) as feeds:
         for message in received(feeds, seconds):
             if (row := check.take(*message)) is None:
                 err.print(printable(f"{message[0]}: {check.last}"), style="yellow", markup=False)

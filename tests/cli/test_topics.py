@@ -279,3 +279,19 @@ def test_queries_of_several_sites_are_explained_as_one_where_they_are_alike(run:
     assert (tried.code, tried.out) == (0, '{"speed":60.0}\n')
     Path("differ.yaml").write_text(EACH.replace("speed > 50", "speed > 50 AND '${each.site}' = 'A'"))
     assert explained("differ.yaml") == ["fast-a", "fast-b", "slow-*"]
+
+
+def test_an_interrupt_ends_the_rows_without_an_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def subscribed(*_: object) -> Iterator[list[object]]:
+        yield []
+
+    def received(*_: object) -> Iterator[tuple[str, bytes]]:
+        yield "results/fast", b'{"town":"Ulm","speed":63.5}'
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("speck.cli.tail.subscribed", subscribed)
+    monkeypatch.setattr("speck.cli.tail.received", received)
+    found = run("sql", "tail", "towns.yaml", "fast", "--at", "tcp://x:1883")
+    assert (found.code, found.err) == (0, "")
+    assert found.out.splitlines()[1] == "Ulm".ljust(16) + "63.5".rjust(14)
