@@ -19,7 +19,7 @@ _REQUEST_TIME = 5.0  # s; the shell waits for the answer
 _INSTALL = """\b
 Place of the script:
   bash   speck completion bash > ~/.local/share/bash-completion/completions/speck
-  zsh    speck completion zsh > "${fpath[1]}/_speck"
+  zsh    speck completion zsh > ~/.zfunc/_speck      (a directory of $fpath)
   fish   speck completion fish > ~/.config/fish/completions/speck.fish
 """
 

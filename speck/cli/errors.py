@@ -58,6 +58,6 @@ def lines_of(error: Exception) -> list[str]:
 
 
 def _usage(error: click.ClickException) -> str:
-    message = " ".join(error.format_message().split())
+    message = " ".join(error.format_message().split()).removesuffix(".")
     context = getattr(error, "ctx", None)
     return f"{message} (see {context.command_path} --help)" if context is not None else message

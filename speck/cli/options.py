@@ -40,7 +40,8 @@ roots_option = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
     default=(Path(),),
-    help="Directory tree with job files; may be repeated [default: the current directory].",
+    help="Directory of job files, in addition to that of FILE; may be repeated [default: the current "
+    "directory].",
 )
 
 

@@ -31,7 +31,7 @@ _PAUSE = 0.1  # s
     type=click.Choice(tuple(render.SORTS)),
     default="waiting",
     show_default=True,
-    help="Column to sort by, largest first.",
+    help="Column to sort by, the largest values first (names in alphabetical order); waiting is BACKLOG.",
 )
 @click.option("--once", is_flag=True, help="Print once and exit; the default without a terminal.")
 @interval_option

@@ -127,7 +127,7 @@ def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.Monk
     [
         (["job"], "No such command 'job'. Did you mean 'jobs'? (see speck --help)"),
         (["sites", "chek"], "No such command 'chek'. Did you mean 'check'? (see speck sites --help)"),
-        (["plan"], "Missing argument 'FILE'. (see speck plan --help)"),
+        (["plan"], "Missing argument 'FILE' (see speck plan --help)"),
         (
             ["top", "--intervall"],
             "No such option '--intervall'. Did you mean '--interval'? (see speck top --help)",
