@@ -18,6 +18,7 @@ from speck.cli.options import (
     abandon_option,
     author_option,
     change_options,
+    hint_at_nothing,
     json_option,
     loss_option,
     show_data,
@@ -148,7 +149,7 @@ def _place_all(
 
 
 @click.command()
-@click.argument("identifier")
+@click.argument("identifier", metavar="ID")
 @click.option("--follow", "until_end", is_flag=True, help="Follow the operation until it ends.")
 @json_option
 @click.pass_obj
@@ -166,6 +167,7 @@ def compositions(client: Client, as_json: bool) -> None:
     """List the compositions."""
     data = client.compositions()
     show_data(data, [render.compositions_table(data)], as_json)
+    hint_at_nothing(data, as_json)
 
 
 @click.command()

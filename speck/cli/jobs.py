@@ -6,7 +6,7 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import job_argument
-from speck.cli.options import json_option, show_data, unfold_option
+from speck.cli.options import hint_at_nothing, json_option, show_data, unfold_option
 from speck.cli.terminal import out
 from speck.cli.waiting import waiting
 from speck.client import Client
@@ -25,6 +25,7 @@ def jobs(client: Client, unfold: bool, as_json: bool) -> None:
     data = client.jobs()
     rows = data if unfold else render.folded_jobs(data)
     show_data(data, [render.jobs_table(rows, whole=not out.is_terminal)], as_json)
+    hint_at_nothing(data, as_json)
 
 
 @click.command()

@@ -146,7 +146,10 @@ def down(directory: Path) -> None:
 
     with waiting("stopping engines and brokers"):
         stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
-    err.print(f"{len(stopped)} process{'es' * (len(stopped) != 1)} stopped")
+    if stopped:
+        err.print(f"{len(stopped)} process{'es' * (len(stopped) != 1)} stopped")
+    else:
+        err.print(f"nothing runs in {directory}", markup=False)
 
 
 @local.command()
@@ -156,7 +159,10 @@ def status(directory: Path, as_json: bool) -> None:
     """Show the sites of this machine."""
     from speck import local as machine
 
-    _show_local(machine.status(directory), as_json)
+    found = machine.status(directory)
+    _show_local(found, as_json)
+    if not found.sites and not as_json:
+        err.print(f"no sites in {directory} (speck local up starts some)", markup=False)
 
 
 @local.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,9 +76,10 @@ class Duration(click.ParamType[float]):
 def only_composition(client: Client) -> str:
     """The composition of a server that has one.  Raises :class:`click.UsageError` where it has several."""
     known = [str(each["name"]) for each in client.compositions()]
-    if len(known) != 1:
-        listed = ", ".join(known) or "none deployed"
-        raise click.UsageError(f"a composition is required (expected one of: {listed})")
+    if not known:
+        raise click.UsageError("no composition is deployed (expected one: speck apply FILE)")
+    if len(known) > 1:
+        raise click.UsageError(f"a composition is required (expected one of: {', '.join(known)})")
     return known[0]
 
 
@@ -90,7 +91,7 @@ def limit_option(most: int, default: int) -> Callable[[_Function], _Function]:
         type=click.IntRange(1, most),
         default=default,
         show_default=True,
-        help="Number of entries to show, newest first.",
+        help="Number of entries to show, the newest ones.",
     )
 
 
@@ -211,6 +212,12 @@ def show_lines(lines: Iterable[RenderableType]) -> None:
     """Print lines."""
     for line in lines:
         out.print(line)
+
+
+def hint_at_nothing(data: Sequence[Any], as_json: bool) -> None:
+    """Print how to deploy something, below a table without rows."""
+    if not data and not as_json:
+        err.print("nothing is deployed (speck apply FILE deploys a composition)", markup=False)
 
 
 def default_sites() -> Path | None:

@@ -35,6 +35,7 @@ from speck.schema.schemas import CompositionSchema, JobSchema
 from speck.schema.split import part_name_faults, split_jobs
 from speck.schema.validation import (
     by_line,
+    refuse_other_file,
     report_unknown_fields,
     report_wrong_shape,
     require_mapping,
@@ -147,6 +148,7 @@ def _roots(root: Path | Sequence[Path]) -> tuple[Path, ...]:
 
 def _load(document: Document, environment: Environment, default_name: str) -> Loaded:
     data, faults = require_mapping(document.value, "composition", "jobs"), document.faults
+    refuse_other_file(data, "composition", "jobs", ("site inventory", "sites"))
     report = FaultReport(faults, data)
     name = _composition_name(data, default_name, report)
     made: list[Entry] = []

@@ -31,6 +31,7 @@ from speck.schema.scale import scale_faults, scale_of
 from speck.schema.schemas import check_name
 from speck.schema.validation import (
     by_line,
+    refuse_other_file,
     report_unknown_fields,
     report_wrong_shape,
     require_mapping,
@@ -77,6 +78,7 @@ def load_inventory(
     document = parse(expanded, max_bytes=max_bytes)
     faults = document.faults
     data = require_mapping(document.value, "site inventory", "sites")
+    refuse_other_file(data, "site inventory", "sites", ("composition", "jobs"))
     report = FaultReport(faults, data)
     report_unknown_fields(data, InventorySchema(), report)
     site_data = _entries(data, "sites", "a mapping of names to sites", report)

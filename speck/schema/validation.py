@@ -23,6 +23,17 @@ def require_mapping(data: object, subject: str, field: str) -> Mapping[str, Any]
     raise InvalidInput([Fault(message, line=line_of(data))], subject)
 
 
+def refuse_other_file(data: Mapping[str, Any], subject: str, field: str, other: tuple[str, str]) -> None:
+    """Raise :class:`InvalidInput` for a document that has the field of the ``other`` kind, and not its own.
+
+    ``other`` are the name of that kind and its field.
+    """
+    name, theirs = other
+    if theirs in data and field not in data:
+        message = f"this is a {name}, by its field '{theirs}:' (expected a {subject} with '{field}:')"
+        raise InvalidInput([Fault(message, field=theirs, line=line_of(data, theirs))], subject)
+
+
 def report_wrong_shape(report: FaultReport, field: str, expected: str) -> None:
     """Report a field that is missing or of another kind than ``expected``, without its value."""
     value = report.data.get(field)

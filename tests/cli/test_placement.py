@@ -244,5 +244,5 @@ def test_policies_of_a_server_that_refuses_are_not_replaced(speck: Speck, tmp_pa
 def test_advise_asks_which_composition(speck: Speck) -> None:
     said = speck("advise")
     assert said.code == 1
-    assert "a composition is required (expected one of: none deployed)" in said.err
+    assert "no composition is deployed (expected one: speck apply FILE)" in said.err
     assert "there is no composition 'trafic'" in speck("advise", "trafic").err

@@ -258,6 +258,10 @@ def test_a_cycle_names_its_jobs_in_order(root: Path) -> None:
         ("--- \n", "the composition is empty"),
         ("- a\n", "line 1: the composition is a list (expected a mapping with 'jobs:')"),
         ("name: x\n", "line 1: jobs is missing (expected a list of jobs)"),
+        (
+            "name: x\nsites: {A: {}}\n",
+            "line 2: this is a site inventory, by its field 'sites:' (expected a composition with 'jobs:')",
+        ),
         ("jobs:\n", "line 1: jobs is empty (expected a list of jobs)"),
         ("jobs: {a: b}\n", "line 1: jobs is a mapping (expected a list of jobs)"),
         ("jobs: []\njob: []\n", "line 2: unknown field 'job' (did you mean 'jobs'?)"),

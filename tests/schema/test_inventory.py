@@ -146,6 +146,10 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
     ("text", "message"),
     [
         ("name: x\n", "unknown field 'name' (the fields are brokers, links, sites)"),
+        (
+            "jobs: []\n",
+            "line 1: this is a composition, by its field 'jobs:' (expected a site inventory with 'sites:')",
+        ),
         ("sites:\n", "line 1: sites is empty (expected a mapping of names to sites)"),
         ("sites: [a]\n", "line 1: sites is a list"),
         ("sites: {A: }\n", "line 1: site 'A': is empty (expected a mapping)"),
