@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -125,4 +126,25 @@ def test_all_compositions_are_listed(at: tuple[RestServer, Page]) -> None:
     page.one("tbody tr:nth-child(2) .badge.tone-bad", "1")
     page.click("tbody a", "another")
     page.one("h1", "another")
+    assert page.complaints() == []
+
+
+CHANGED_VALUES = (
+    "const { changedValues } = await import('/dashboard/words.js'); return changedValues(given[0]);"
+)
+
+
+def test_of_a_mapping_and_of_a_query_only_what_differs_is_shown(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    for limit in (1, 2):
+        deploy(rest, composition(f"clean A raw t1 arguments: {{limit: {limit}, unit: C}}"))
+    page.open("#/history/demo")
+    page.one(".changes dt", "arguments.limit")
+    assert [each.text for each in page.all(".changes dt")] == ["arguments.limit"]
+    shown = [page.one(f".changes {kind}").text.split() for kind in ("del", "ins")]
+    assert shown == [["before:", "1"], ["after:", "2"]]  # the words are for screen readers
+    before, after = ({"program": json.dumps({"format": "json", "where": each})} for each in (None, ["gt"]))
+    assert page.ask(CHANGED_VALUES, {"field": "query", "before": before, "after": after}) == [
+        {"field": "query.where", "before": None, "after": ["gt"]}
+    ]
     assert page.complaints() == []

@@ -2,7 +2,7 @@
 import { html, names, useEffect, useRef, useState } from "./html.js";
 import { askForToken } from "./rest.js";
 import { look } from "./states.js";
-import { shown } from "./words.js";
+import { changedValues, shown } from "./words.js";
 import { world } from "./world.js";
 
 export const Badge = ({ table, word, text }) => {
@@ -63,10 +63,10 @@ export const Warnings = ({ all }) => {
 
 const LINES = { "+": "added", "-": "removed" };
 
-// Fields that differ, before and after; the hash of the code says nothing to people.
+// Fields that differ, before and after, of a mapping its keys; the hash of the code says nothing to people.
 export const Changes = ({ changes }) => html`
   <dl class="changes">
-    ${changes.filter((each) => each.field !== "code_hash").map((each) => html`
+    ${changes.filter((each) => each.field !== "code_hash").flatMap(changedValues).map((each) => html`
       <div>
         <dt>${each.field}</dt>
         <dd>

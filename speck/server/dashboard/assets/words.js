@@ -61,6 +61,29 @@ export const host = (address) => {
   return found ? found[1] : String(address ?? "");
 };
 
+const isMapping = (value) => known(value) && typeof value === "object" && !Array.isArray(value);
+
+// The program of a query, which is stored as text; of any other field the value as it is.
+const contentOf = (field, value) => {
+  if (field !== "query" || !value?.program) return value ?? {};
+  const { program, ...rest } = value;
+  try {
+    return { ...rest, ...JSON.parse(program) };
+  } catch {
+    return value;
+  }
+};
+
+// A changed field as field, before, after; a mapping as each key that differs.
+export const changedValues = ({ field, before, after }) => {
+  if (!isMapping(before) && !isMapping(after)) return [{ field, before, after }];
+  const [old, now] = [before, after].map((value) => contentOf(field, value));
+  const keys = [...new Set([...Object.keys(old), ...Object.keys(now)])].sort();
+  return keys
+    .filter((key) => JSON.stringify(old[key]) !== JSON.stringify(now[key]))
+    .map((key) => ({ field: `${field}.${key}`, before: old[key], after: now[key] }));
+};
+
 // A value of a field as text.
 export const shown = (value) =>
   !known(value) ? "none" : typeof value === "object" ? JSON.stringify(value) : String(value);

@@ -213,6 +213,12 @@ export const FoldPanel = ({ row, focus, onChoose, onClose }) => {
   `;
 };
 
+// The code of a job; a query has none of its own.
+const codeOf = ({ query, entry_class, job_path }) =>
+  query?.program
+    ? html`SQL query${query.of && html`, ${query.role} of <code>${query.of}</code>`}`
+    : html`<code>${entry_class}</code> of <code>${job_path}</code>`;
+
 export const JobPanel = ({ row, now, focus, onClose }) => {
   const { job, rates, site, observed } = row;
   const fields = job.job ?? {};
@@ -245,7 +251,7 @@ export const JobPanel = ({ row, now, focus, onClose }) => {
         <${Fact} name="Engine">${fields.engine}, <code>${fields.spe_address}</code><//>
         <${Fact} name="Reads"><code>${fields.source_topic}</code> at <code>${fields.source_broker}</code><//>
         <${Fact} name="Writes"><code>${fields.sink_topic}</code> at <code>${fields.sink_broker}</code><//>
-        <${Fact} name="Code"><code>${fields.entry_class}</code> of <code>${fields.job_path}</code><//>
+        <${Fact} name="Code">${codeOf(fields)}<//>
         ${kept.length > 0 && html`<${Fact} name="Arguments">${kept.map(([key, value]) => html`<div><code>${key}: ${shown(value)}</code></div>`)}<//>`}
         ${labels.length > 0 && html`<${Fact} name="Labels">${labels.map(([key, value]) => html`<div>${key}: ${value}</div>`)}<//>`}
         <${Fact} name="Attempt">${job.attempt ?? "none"}<//>
