@@ -22,7 +22,7 @@ from speck.core.split import part_of
 from speck.errors import BinderError, Fault, InvalidInput, Rejected
 from speck.store.artifacts import Artifacts
 
-PATIENCE = 45.0  # s for all builds of a plan; a request waits for a minute
+PATIENCE = 45.0  # s for all builds of a plan; a client waits for two minutes
 _AT_ONCE = 4  # builds of an operation side by side: each loads an engine that runs other jobs
 _REMEMBERED = 1000  # outcomes of builds, the oldest of which is dropped
 
