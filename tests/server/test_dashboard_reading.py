@@ -266,3 +266,18 @@ def test_a_chosen_job_of_a_wide_graph_can_be_read(at: tuple[RestServer, Page]) -
     page.until(lambda: page.run(box)[1], "the job to be in sight")
     page.click(".job-panel button", "✕")
     page.until(lambda: page.run(box)[0] < 100, "all to be in sight again")
+
+
+def test_the_list_of_events_is_as_long_as_the_page(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    for number in range(6):
+        deploy(rest, composition(*(f"job-{each} A raw t{number}-{each}" for each in range(6))))
+    page.open("#/events")
+    page.until(lambda: len(page.all("ol.log li")) > 40, "the events to be listed")
+    hidden = "const list = document.querySelector('ol.log'); return list.scrollHeight - list.clientHeight;"
+    assert page.run(hidden) <= 0  # no bar of its own
+    page.open()
+    page.click("[data-job=job-0]")
+    page.click(".job-panel button", "Read the log")
+    box = page.one("pre.log")
+    assert box.value_of_css_property("max-height") != "none"
