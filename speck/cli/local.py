@@ -240,7 +240,11 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--data", type=_readable, help="CityPulse readings, plain or gzip [default: a generated day].")
 @click.option("--sensors", type=_readable, help="CSV of sensors with the site of each.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N readings.")
-@click.option("--rate", type=click.FloatRange(0), help="Readings/s; 0: as fast as possible.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0),
+    help="Readings/s; 0: as fast as possible [default: 1500, 0 with --data; some scenarios differ].",
+)
 @click.option(
     "--speedup",
     type=click.FloatRange(0),
