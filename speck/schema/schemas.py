@@ -238,7 +238,8 @@ class JobSchema(StrictSchema):
         example="package.ExampleJob",
     )
     job_path = Text(
-        "the job's file, relative to the server's directory of job files",
+        "the job's file: a path beside the composition, or below a `--root` of the command line (which sends "
+        "the file) or of the server",
         required=True,
         expected="a path",
         example="jars_and_apps/test-1.jar",
