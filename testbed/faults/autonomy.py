@@ -228,6 +228,8 @@ class Round:
         site, change = self.site, self.cell.change
         if change in ("moved", "writer", "left") and not site.other.pids:
             site.other.start()
+            # Its connection is tried again within a second; until then its last failure is the answer.
+            await_that(lambda: site.is_reached("B"), bool)
         behind = {"left": "A"}.get(change, site.server.address)
         if change in ("edited", "writer"):  # waits for the site
             site.begin(self.form, behind if change == "writer" else "", ASKING)

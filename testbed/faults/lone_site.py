@@ -181,9 +181,11 @@ class LoneSite:
             self._served.kill()
             self._served = None
 
-    def is_reached(self) -> bool:
-        """True if the coordinator reaches the engine."""
-        return bool(self.client.sites()[0]["engines"][0]["reached"])
+    def is_reached(self, name: str = "A") -> bool:
+        """True if the coordinator reaches the engine of this site, or of site B."""
+        return next(
+            bool(each["engines"][0]["reached"]) for each in self.client.sites() if each["name"] == name
+        )
 
     # --- the jobs
 
