@@ -30,10 +30,10 @@ def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]], edges: Edges | 
         _but(flows.sources, edges.is_source), lambda each: _unwritten(each, brokers_written, written)
     )
     unread = _by_topic(_but(graph.sinks, edges.is_sink), lambda each: _unread(each, brokers_read, read))
-    for message, readers in unwritten:
-        _add(faults, sources, readers, "source_topic", message, "read")
-    for message, writers in unread:
-        _add(faults, sources, writers, "sink_topic", message, "written")
+    for topic, message, readers in unwritten:
+        _add(faults, sources, readers, "source_topic", topic, f"{message}{_others(readers, 'read')}")
+    for topic, message, writers in unread:
+        _add(faults, sources, writers, "sink_topic", topic, f"{message}{_others(writers, 'written')}")
     faults.extend(_fence_readers(graph, sources))
     faults.extend(_part_readers(graph, sources))
     return sorted(faults, key=lambda fault: fault.line or 0)
@@ -70,13 +70,13 @@ def _near(names: Suggestions, topic: str) -> str:
     return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
 
 
-def _by_topic(ends: Members, worded: Callable[[Endpoint], str]) -> Iterator[tuple[str, list[str]]]:
-    """The messages with the names of their jobs; equal messages about one topic at several brokers once."""
+def _by_topic(ends: Members, worded: Callable[[Endpoint], str]) -> Iterator[tuple[str, str, list[str]]]:
+    """Topics, messages and the names of their jobs; equal messages about a topic at several brokers once."""
     found: dict[tuple[str, str], list[str]] = {}
     for endpoint, names in ends.items():
         found.setdefault((endpoint.topic, worded(endpoint)), []).extend(names)
-    for (_, message), members in found.items():
-        yield message, sorted(members)
+    for (topic, message), members in found.items():
+        yield topic, message, sorted(members)
 
 
 def _add(
@@ -84,12 +84,17 @@ def _add(
     sources: Mapping[str, Mapping[str, Any]],
     names: list[str],
     field: str,
+    topic: str,
     message: str,
-    verb: str,
 ) -> None:
+    data = sources[names[0]]
+    written = None if field in data else repr(topic)  # the topic of a query stands under `topics`
+    FaultReport(faults, data, job=names[0]).add(field, message, shown=written)
+
+
+def _others(names: list[str], verb: str) -> str:
     more = len(names) - 1
-    others = f" ({verb} by {more} more job{'s' if more > 1 else ''})" if more else ""
-    FaultReport(faults, sources[names[0]], job=names[0]).add(field, message + others)
+    return f" ({verb} by {more} more job{'s' if more > 1 else ''})" if more else ""
 
 
 def _fence_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:

@@ -168,3 +168,10 @@ def test_a_single_job_has_no_tables(tmp_path: Path) -> None:
 
 def test_the_binders_name_their_programs() -> None:
     assert QUERIES.path.name == "speck-sql.jar"
+
+
+def test_a_warning_about_the_topic_of_a_query_names_it(runner: Path) -> None:
+    warnings = [str(each) for each in load(TEXT, runner, runner.parent).warnings]
+    assert any(
+        "job 'fast': source_topic 'sensors/+/speed' is written by no job here" in each for each in warnings
+    )
