@@ -281,3 +281,25 @@ def test_the_list_of_events_is_as_long_as_the_page(at: tuple[RestServer, Page]) 
     page.click(".job-panel button", "Read the log")
     box = page.one("pre.log")
     assert box.value_of_css_property("max-height") != "none"
+
+
+def test_the_policies_of_placements_fit_a_phone(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    page.open("#/placement/demo", 390, 844)
+    page.until(lambda: len(page.all("select option")) > 1, "the policies")
+    assert page.run(WIDEST) <= 390
+
+
+def test_a_phone_shows_the_name_of_the_view_and_whole_notes(at: tuple[RestServer, Page]) -> None:
+    rest, page = at
+    deploy(rest, THREE)
+    page.open("#/events", 390, 844)
+    page.one("nav [aria-current]")
+    right = "return document.querySelector('nav [aria-current]').getBoundingClientRect().right"
+    page.until(lambda: page.run(right) <= 390, "the name of the view to be in sight")
+    page.open("", 390, 844)
+    page.one(".figure dd", "messages not yet processed")
+    notes = "[...document.querySelectorAll('.figure dd')]"
+    cut = f"return {notes}.filter((each) => each.scrollWidth > each.clientWidth).length"
+    page.until(lambda: page.run(cut) == 0, "notes to be whole")

@@ -158,24 +158,34 @@ const Chooser = ({ chosen, path }) => {
   `;
 };
 
-const Head = ({ route, chosen }) => html`
-  <header class="head">
-    <a class="brand" href="#/graph" aria-label="SpecK: graph"><img src="/dashboard/mark.svg" alt="" width="26" height="26" />SpecK</a>
-    <nav aria-label="Views">
-      ${VIEWS.map((view) => html`
-        <a href="#/${view.path}${OF_ONE.includes(view.path) && chosen ? `/${named(chosen)}` : ""}" aria-current=${route.path === view.path ? "page" : null}>${view.name}</a>
-      `)}
-    </nav>
-    <div class="head-end">
-      <${Chooser} chosen=${chosen} path=${route.path} />
-      <${Connection} />
-      <${Face} />
-      ${mayChange()
-        ? html`<a class="button main" href="#/change" aria-current=${route.path === "change" ? "page" : null}>Change</a>`
-        : html`<span class="quiet" title="Changes require a token with write access">read-only</span>`}
-    </div>
-  </header>
-`;
+// On a narrow page the views are in a row that scrolls: the current one is kept in sight.
+const useCurrentInSight = (path) => {
+  useEffect(() => {
+    document.querySelector(".head nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [path]);
+};
+
+const Head = ({ route, chosen }) => {
+  useCurrentInSight(route.path);
+  return html`
+    <header class="head">
+      <a class="brand" href="#/graph" aria-label="SpecK: graph"><img src="/dashboard/mark.svg" alt="" width="26" height="26" />SpecK</a>
+      <nav aria-label="Views">
+        ${VIEWS.map((view) => html`
+          <a href="#/${view.path}${OF_ONE.includes(view.path) && chosen ? `/${named(chosen)}` : ""}" aria-current=${route.path === view.path ? "page" : null}>${view.name}</a>
+        `)}
+      </nav>
+      <div class="head-end">
+        <${Chooser} chosen=${chosen} path=${route.path} />
+        <${Connection} />
+        <${Face} />
+        ${mayChange()
+          ? html`<a class="button main" href="#/change" aria-current=${route.path === "change" ? "page" : null}>Change</a>`
+          : html`<span class="quiet" title="Changes require a token with write access">read-only</span>`}
+      </div>
+    </header>
+  `;
+};
 
 // --- the token
 
