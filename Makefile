@@ -18,7 +18,8 @@ NEXMARK := jars_and_apps/nexmark
 SQL := jars_and_apps/sql
 JAR := binders/jars/spark-mqtt.jar
 FLINK_JAR := $(FLINK_JOBS)/speck-flink-jobs.jar
-BUILT := $(JAR) binders/jars/flink-mqtt.jar binders/jars/flink-small.jar binders/jars/speck-kafka.jar $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar $(SQL)/speck-sql.jar
+IN_FLINK := binders/jars/flink-mqtt.jar binders/jars/flink-small.jar binders/jars/speck-kafka.jar
+BUILT := $(JAR) $(IN_FLINK) $(FLINK_JAR) $(FLINK_JOBS)/speck-flink-jobs-all.jar $(NEXMARK)/speck-nexmark.jar $(SQL)/speck-sql.jar
 JAVA_SOURCES := $(shell find $(CONNECTORS) $(FLINK_JOBS) $(NEXMARK) $(SQL) -name target -prune -o -type f \( -name '*.java' -o -name pom.xml -o -path '*/resources/*' \) -print)
 SPECTRAL := build/spectral
 # Workers that are forked once the tests are collected, which takes 5 s of processor time. Eight on two cores, since
@@ -171,10 +172,11 @@ $(VENV)/share/speck/kafka/made: scripts/kafka/pom.xml | $(VENV)/run system
 	@mvn -q -B -f scripts/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$(@D) >&2
 	@touch $@
 
-# Class archives halve the processor time that an engine takes to start.
+# Class archives halve the processor time that an engine takes to start. Those of Flink have classes of jars that Maven
+# builds: Java ignores them, without a message, once one of these is newer.
 classes: $(VENV)/share/speck/spark.jsa
 
-$(VENV)/share/speck/spark.jsa: $(VENV)/run | system
+$(VENV)/share/speck/spark.jsa: $(VENV)/run $(IN_FLINK) | system
 	@echo "writing the class archives of the engines" >&2
 	@$(BIN)/speck local prepare
 
