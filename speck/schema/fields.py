@@ -7,7 +7,6 @@ name and value: ``source_topic 'a/#/b'`` + ``has a misplaced '#' (expected ...)`
 from __future__ import annotations
 
 import keyword
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
@@ -268,8 +267,8 @@ class Numbers(_FlatMapping):
     _of = "numbers"
 
     def _entry_fault(self, key: str, value: object, written: str | None) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return f"is {number_fault(value)} (expected a number)"
+        if (fault := number_fault(value)) is not None:
+            return f"is {fault} (expected a number)"
         return None
 
 
@@ -309,7 +308,8 @@ class Quantity(fields.Field[Any]):
         if self.positive and not found:
             raise ValidationError(f"is not more than 0 (expected, for example, {self.unit.example})")
         if self.bounds is not None and not self.bounds[0] <= float(found) <= self.bounds[1]:
-            raise ValidationError(f"is not from {self.bounds[0]:g} to {self.bounds[1]:g}")
+            low, high = (f"{each:,}" if isinstance(each, int) else f"{each:g}" for each in self.bounds)
+            raise ValidationError(f"is not from {low} to {high}")
         return self.convert(found)
 
 

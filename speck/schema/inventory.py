@@ -253,7 +253,8 @@ def _engines(fields: dict[str, Any], report: FaultReport) -> tuple[Engine, ...]:
     inline = {name: fields.pop(name) for name in _ENGINE_FIELDS if name in fields}
     listed = fields.pop("engines", None)
     if listed is None:
-        if "spe_address" not in inline and report.data.get("spe_address") is None:
+        given = any(report.data.get(name) is not None for name in ("spe_address", "engines"))
+        if "spe_address" not in inline and not given:
             report.add(
                 "spe_address", "is missing (expected an engine's address, or a list 'engines')", shown=""
             )

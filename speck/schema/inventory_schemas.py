@@ -24,10 +24,12 @@ from speck.schema.fields import (
     WholeNumber,
 )
 from speck.schema.pool import ScalableSchema
+from speck.schema.scale import CORES
 from speck.schema.schemas import check_name
 
 _ENGINE = "an engine's address"
 _PLACE = "the name of a site or a broker"
+_LATENCY = (0, 600_000)  # ms; more is mistyped: no connection outlives it
 
 
 class UplinkSchema(StrictSchema):
@@ -35,14 +37,14 @@ class UplinkSchema(StrictSchema):
 
     bandwidth = Quantity("to the others; bit/s, or with a unit", BIT_RATE, positive=True)
     downlink = Quantity("from the others; by default as `bandwidth`", BIT_RATE, positive=True)
-    latency = Quantity("one way; ms, or with a unit", MILLISECONDS)
+    latency = Quantity("one way; ms, or with a unit", MILLISECONDS, bounds=_LATENCY)
 
 
 class LinkSchema(StrictSchema):
     """The link between two places, instead of their uplinks; for both directions unless each is listed."""
 
     bandwidth = Quantity("bit/s, or with a unit", BIT_RATE, positive=True)
-    latency = Quantity("one way; ms, or with a unit", MILLISECONDS)
+    latency = Quantity("one way; ms, or with a unit", MILLISECONDS, bounds=_LATENCY)
 
     class Meta:
         """Fields of which one has the name of a keyword of Python."""
@@ -127,9 +129,9 @@ class EngineSchema(ScalableSchema):
     checkpoint_dir = Text("directory of Spark checkpoints, as the engine sees it", example="/var/lib/speck")
     savepoint_dir = Text("directory of Flink savepoints, as the engine sees it", example="/var/lib/speck")
     engine_login = fields.Nested(LoginSchema)
-    cores = Quantity("number of cores that jobs may use", NUMBER, positive=True)
-    speed = Quantity("speed of a core, the reference core being 1", NUMBER, positive=True)
-    price = Quantity("price of a core, relative to others; 1 by default", NUMBER)
+    cores = Quantity("number of cores that jobs may use", NUMBER, positive=True, bounds=CORES)
+    speed = Quantity("speed of a core, the reference core being 1", NUMBER, positive=True, bounds=(0, 1000))
+    price = Quantity("price of a core, relative to others; 1 by default", NUMBER, bounds=(0, 1_000_000))
 
 
 class SiteSchema(EngineSchema, BrokerSchema):
@@ -140,6 +142,7 @@ class SiteSchema(EngineSchema, BrokerSchema):
     engines = fields.List(
         fields.Nested(EngineSchema),
         validate=validate.Length(min=1, error="is empty (expected one engine or more)"),
+        error_messages={"invalid": "is not a list (expected a list of engines, each with 'spe_address:')"},
         metadata={"description": "the engines of a site that has several"},
     )
     uplink = fields.Nested(UplinkSchema)

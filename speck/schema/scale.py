@@ -17,6 +17,7 @@ from speck.schema.fault_report import kind_of_value
 from speck.schema.fields import Quantity, SecretReference, StrictSchema, Switch, Text, WholeNumber
 
 MOST_WORKERS = 10_000  # a mistyped bound is refused, before a hook rents machines
+CORES = (0, 1_000_000)  # of an engine, or of a worker; more are mistyped
 PLACEHOLDERS = ("site", "engine", "count", "stop")
 
 _HOOKS = ("command", "url", "local")
@@ -121,6 +122,7 @@ class ScaleSchema(HookSchema):
         "cores of a worker",
         NUMBER,
         positive=True,
+        bounds=CORES,
         required=True,
         error_messages={"required": "is missing (expected the cores of a worker)"},
     )

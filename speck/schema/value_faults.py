@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import sys
 
 from speck.schema.fault_report import kind_of_value
 from speck.schema.yaml.plain import in_quotes
@@ -41,9 +42,13 @@ def with_quotes(fault: str | None, text: str | None) -> str | None:
     return f"{fault}; as text: {in_quotes(text)}"
 
 
-def number_fault(value: object) -> str:
+def number_fault(value: object) -> str | None:
     """The kind of a value that is not a finite number."""
-    return "not finite" if isinstance(value, float) else kind_of_value(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return kind_of_value(value)
+    if isinstance(value, int):  # of JSON, which may have more digits than a float
+        return None if abs(value) <= sys.float_info.max else "too large"
+    return None if math.isfinite(value) else "not finite"
 
 
 def scalar_fault(value: object) -> str | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import yaml
@@ -38,6 +39,7 @@ _SECRET = {
     "inventory": "this field is shown (expected it only as the password or token of a login: see "
     "docs/secrets.md)",
 }
+_MISSPELT = 0.8  # similarity; that of two fields of the inventory is less
 _FILE = "file:"  # prefix of a reference to a secret in a file; its path may contain variables
 
 
@@ -83,6 +85,10 @@ class _Expansion:
     def add_unquoted(self, line: int) -> None:
         """Add the fault of a reference whose brace YAML reads as that of a mapping."""
         self._add("a variable inside { } or [ ] must be in quotes", line)
+
+    def add_misspelt(self, key: str, near: str, line: int) -> None:
+        """Add the fault of a reference to a secret under a name that is almost the right one."""
+        self._add(f"unknown field {quoted(key)} (did you mean {near!r}?)", line)
 
     def _add(self, message: str, line: int | None) -> None:
         self.faults.append(Fault(message, line=line))
@@ -139,6 +145,9 @@ def _expand_text(text: str, expansion: _Expansion) -> str:
         if token.plain and text[last - 1 : last + 1] == "${":
             expansion.add_unquoted(token.start_mark.line + 1)
         if "${" in token.value and (key not in expansion.secret_keys or token.value.startswith(_FILE)):
+            if near := get_close_matches(key, expansion.secret_keys - {key}, n=1, cutoff=_MISSPELT):
+                expansion.add_misspelt(key, near[0], token.start_mark.line + 1)
+                continue
             value = expansion.expand(token.value, token.start_mark.line + 1)
             written = text[first:last]
             parts += [text[end:first], written if value == token.value else _scalar(value, token, written)]
