@@ -88,6 +88,7 @@ class UnitService:
 
     def kill(self) -> None:
         """End the main process, as the system does that is out of memory."""
+        self._note_others(self.pid)
         os.kill(self.pid, signal.SIGKILL)
 
     def _supervise(self) -> None:
@@ -103,7 +104,9 @@ class UnitService:
         self.starts += 1
         with self._log.open("ab") as log:
             try:
-                process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._variables)
+                process = subprocess.Popen(
+                    self._command, cwd="/", stdout=log, stderr=log, env=self._variables
+                )
             except OSError as error:
                 log.write(f"Failed at step EXEC spawning {self._command[0]}: {error.strerror}\n".encode())
                 return 203  # EXIT_EXEC, systemd.exec(5)
