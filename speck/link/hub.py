@@ -410,8 +410,8 @@ class Hub:
             text = f"{address}: the agent of site {site!r} sent another answer: {error}"
             raise BinderError(text, address=address) from error
         if "x" in answer:
-            error = error_of(answer["x"] if isinstance(answer["x"], Mapping) else {})
-            raise with_versions(error, versions(agent.presence.hello.version))
+            problem = error_of(answer["x"] if isinstance(answer["x"], Mapping) else {})
+            raise with_versions(problem, versions(agent.presence.hello.version))
         return answer.get("r")
 
     def _ask(self, agent: Connection, question: Question, deadline: float, address: str) -> Mapping[str, Any]:

@@ -166,7 +166,7 @@ class VersionedSite(RealServer):
         path.write_text(json.dumps(json.loads(path.read_bytes()) | {"coordinator": addresses}))
 
     def state(self) -> dict[str, Any]:
-        """What runs at the site."""
+        """The report of the site."""
         found: dict[str, Any] = json.loads((self.directory / REPORT).read_bytes())
         return found
 
