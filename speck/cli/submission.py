@@ -29,7 +29,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a change may cost, and in which order of sites it is made; ``settle`` is in s."""
+    """The terms of a change: the losses that it may cause, and its order of sites; ``settle`` is in s."""
 
     base_revision: int | None
     all_code: bool

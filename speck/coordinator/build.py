@@ -212,7 +212,7 @@ def _places(given: _Given, stored: _Stored, remote: Remote | None) -> _Places:
 
 @dataclass(frozen=True)
 class _Observed:
-    """What is seen and measured of the jobs and their places."""
+    """The parts that observe and measure the jobs and their places."""
 
     losses: LossRecorder
     measures: Measures

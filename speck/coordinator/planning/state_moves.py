@@ -61,7 +61,7 @@ class StateMoves:
 
 
 def state_notes(refused: Mapping[str, str]) -> dict[str, str]:
-    """What a plan says of jobs with these refusals, by job name."""
+    """The notes of a plan on jobs with these refusals, by job name."""
     return {
         name: f"will be refused, and the job keeps running as it is: {reason}"
         for name, reason in refused.items()
