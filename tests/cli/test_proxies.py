@@ -37,14 +37,14 @@ def test_proxies_of_the_environment_are_not_used(tmp_path: Path, exceptions: str
         variables = proxy.variables | {"no_proxy": exceptions, "NO_PROXY": exceptions}
         with served(tmp_path, **variables) as server:
             for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
-                found = piped(url, "jobs", **variables)
+                found = piped(url, "jobs", "--json", **variables)
                 assert (found.returncode, found.stderr) == (0, "")
         assert proxy.seen == []
 
 
 def test_a_proxy_that_the_user_names_is_used(tmp_path: Path) -> None:
     with served(tmp_path) as server, forwarding_proxy() as (proxy, seen):
-        for named in (["--proxy", proxy, "jobs"], ["jobs"]):
+        for named in (["--proxy", proxy, "jobs", "--json"], ["jobs", "--json"]):
             variables = {} if "--proxy" in named else {"SPECK_PROXY": proxy}
             found = piped(server.url, *named, **variables)
             assert (found.returncode, found.stderr) == (0, "")
