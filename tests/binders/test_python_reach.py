@@ -411,8 +411,9 @@ _IDIOMS = {
     ),
     "a name that is deleted": ("A = 1\ndel A\ndef unused(x=({n} - 1 and A)):\n    pass\n", "[1]"),
     "all classes": (
-        "class Unused:\n    rule = {n}\n",
-        "[each.rule for each in object.__subclasses__() if 'rule' in each.__dict__]",
+        # Classes of earlier examples may not be collected yet.
+        "HERE = object()\nclass Unused:\n    here = HERE\n    rule = {n}\n",
+        "[each.rule for each in object.__subclasses__() if each.__dict__.get('here') is HERE]",
     ),
     "an attribute that is named by a text": (
         "def f():\n    return {n}\ndef find():\n    return getattr(find, '__globals__')['f' + '']()\n",
