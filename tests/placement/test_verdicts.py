@@ -264,7 +264,7 @@ def test_a_step_whose_jobs_do_not_start_at_an_engine_that_answers_goes_back(
     assert isinstance(answer, Revert) is reverts
     if reverts:
         assert "job clean does not start there" in answer.reason
-        # Where they do not start either, healing goes on, and so do the decisions.
+        # Where they do not start either, repairs continue, and so do the decisions.
         seen = replace(seen, revision=5)
         answer, after = decide(after, seen, NOW + seconds + 899)
         assert after.pending is not None and after.pending.back

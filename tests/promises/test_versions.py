@@ -67,7 +67,7 @@ class Bed:
         self.server.kill()
 
     def await_agent(self) -> None:
-        """Wait until the agent of the version at work is connected."""
+        """Wait until the agent of the present version is connected."""
         version = self.site.version.name
         eventually(
             self.server.agent,
