@@ -61,8 +61,12 @@ class Rates:
 
     @property
     def processing(self) -> float | None:
-        """The rows/s that the job could process with its busiest task busy all the time."""
-        return self.input / self.busy if self.busy > 0 else None
+        """The rows/s that the job could process with its busiest task busy all the time; ``None`` at rest.
+
+        A job at rest is busy for moments.  A rate of 0 for some of them would be wrong, and an agent would
+        send the metrics of all its jobs whole whenever one comes or goes, instead of what has changed.
+        """
+        return self.input / self.busy if self.input > 0 and self.busy > 0 else None
 
 
 Sample = Mapping[str, VertexSample]

@@ -156,8 +156,9 @@ def test_rates_of_several_sources_and_tasks_add_up() -> None:
     assert rates(before, after).input == pytest.approx(42)
 
 
-def test_a_job_that_was_never_busy_tells_no_processing_rate() -> None:
-    found = rates({"s": vertex(0, 1, busy=0)}, {"s": vertex(0, 2, busy=0)})
+@pytest.mark.parametrize("busy", [0.0, 0.01])
+def test_a_job_at_rest_tells_no_processing_rate(busy: float) -> None:
+    found = rates({"s": vertex(0, 1, busy=busy)}, {"s": vertex(0, 2, busy=busy)})
     assert (found.input, found.processing) == (0, None)
 
 
