@@ -360,6 +360,7 @@ _ON = (
     ("r.d = o.i", "r.d = o.i"),
     ("UPPER(r.k) = o.k", "UPPER(r.k) = o.k"),
 )
+_DISTINCT = ("r.k AS k, o.x AS x", "r.k AS k, r.s AS s", "o.x AS x")  # of both tables, and of one alone
 _ALSO = ("r.b > 0", "o.x < 1.5", "r.a < o.i", "(r.f OR o.x IS NULL)", "o.t >= r.t")
 
 
@@ -368,7 +369,7 @@ def _joined(
     also: list[str],
     window: tuple[int, int] | None,
     bounds: tuple[int, int],
-    distinct: bool,
+    distinct: str | None,
     found: list[dict[str, object]],
     others: list[dict[str, object]],
 ) -> JoinCase:
@@ -396,8 +397,7 @@ def _joined(
     windows = (
         f"(SELECT *, unnest(generate_series({starts} - {size - slide}, {starts}, {slide})) AS w FROM {{}})"
     )
-    if distinct:
-        columns = "r.k AS k, o.x AS x"
+    columns = distinct or columns
     own = (
         f"SELECT {'DISTINCT ' if distinct else ''}r.window_start, r.window_end, {columns} "
         f"FROM {tables[0]} AS r JOIN {tables[1]} AS o ON {on[0]} AND r.window_start = o.window_start "
@@ -417,7 +417,7 @@ joins = st.builds(
     st.lists(st.sampled_from(_ALSO), max_size=2, unique=True),
     st.none() | st.sampled_from(_WINDOWS),
     st.tuples(st.sampled_from((0, 2000)), st.sampled_from((0, 1000, 5000))),
-    st.booleans(),
+    st.none() | st.sampled_from(_DISTINCT),
     st.lists(_row, min_size=4, max_size=16),
     st.lists(_other_row, min_size=4, max_size=16),
 )

@@ -20,8 +20,11 @@ public final class Join {
     /** Null for a join in windows. */
     private final long[] bounds;
     private final boolean distinct;
+    /** By side, true if a result depends on values of its rows, other than the key that both have. */
+    private final boolean[] used;
 
-    Join(SqlProgram program, Map<?, ?> data) {
+    /** @param results the expressions of a result and of its condition, in their plain form; elements may be null */
+    Join(SqlProgram program, Map<?, ?> data, List<?> results) {
         this.program = program;
         ((List<?>) data.get("tables")).forEach(each -> tables.add((String) each));
         for (Object each : (List<?>) data.get("sides")) {
@@ -35,6 +38,22 @@ public final class Join {
         bounds = data.get("bounds") instanceof List<?> found
                 ? found.stream().mapToLong(each -> Long.parseLong(SqlProgram.number(each))).toArray() : null;
         distinct = Boolean.TRUE.equals(data.get("distinct"));
+        int first = 2; // behind start and end of the window
+        int second = first + columns.get(0).size();
+        used = new boolean[] {refers(results, first, second),
+                refers(results, second, second + columns.get(1).size())};
+    }
+
+    /** True if one of the expressions, in their plain form, refers to a column from one index to before another. */
+    private static boolean refers(Object expression, int from, int to) {
+        if (!(expression instanceof List<?> parts)) {
+            return false;
+        }
+        if (parts.size() == 2 && "col".equals(parts.get(0)) && parts.get(1) instanceof JsonParser.Number number) {
+            int index = Integer.parseInt(number.text());
+            return from <= index && index < to;
+        }
+        return parts.stream().anyMatch(each -> refers(each, from, to));
     }
 
     /** @throws UnparsableMessageException if the message is no frame of a table */
@@ -73,8 +92,9 @@ public final class Join {
     /** Returns the results of the rows of one key in a window. */
     public List<String> results(long start, long end, List<String> left, List<String> right) {
         Collection<String> found = distinct ? new LinkedHashSet<>() : new ArrayList<>();
-        for (String one : left) {
-            for (String other : right) {
+        List<Object[]> others = rows(1, right);
+        for (Object[] one : rows(0, left)) {
+            for (Object[] other : others) {
                 String result = result(start, end, one, other);
                 if (result != null) {
                     found.add(result);
@@ -84,11 +104,22 @@ public final class Join {
         return List.copyOf(found);
     }
 
+    /** The rows of a side; one, without values, if equal results are one and none depends on the values. */
+    private List<Object[]> rows(int side, List<String> texts) {
+        List<Column> read = columns.get(side);
+        return distinct && !used[side] && !texts.isEmpty() ? List.<Object[]>of(new Object[read.size()])
+                : texts.stream().map(each -> SqlProgram.row(each, read)).toList();
+    }
+
     /** Returns the result of two rows, whose window has these bounds; null if the condition leaves it out. */
     public String result(long start, long end, String left, String right) {
+        return result(start, end, SqlProgram.row(left, columns.get(0)), SqlProgram.row(right, columns.get(1)));
+    }
+
+    private String result(long start, long end, Object[] left, Object[] right) {
         List<Object> row = new ArrayList<>(List.of(start, end));
-        row.addAll(Arrays.asList(SqlProgram.row(left, columns.get(0))));
-        row.addAll(Arrays.asList(SqlProgram.row(right, columns.get(1))));
+        row.addAll(Arrays.asList(left));
+        row.addAll(Arrays.asList(right));
         return program.result(row.toArray());
     }
 

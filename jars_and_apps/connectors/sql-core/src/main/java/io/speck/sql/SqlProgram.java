@@ -78,7 +78,8 @@ public final class SqlProgram {
         select = expressions(data.get("select"));
         List<Column> output = Column.list(data.get("output"));
         encoder = new RowEncoder((String) data.get("format"), output);
-        join = data.get("join") instanceof Map<?, ?> found ? new Join(this, found) : null;
+        join = data.get("join") instanceof Map<?, ?> found
+                ? new Join(this, found, Arrays.asList(data.get("having"), data.get("select"))) : null;
         sends = data.get("sends") instanceof Map<?, ?> found ? sends(found, output) : null;
         frames = join == null && data.get("takes") instanceof Map<?, ?> found ? new FrameReader(this, read, found) : null;
         ranks = data.get("rank") instanceof Map<?, ?> found ? new Ranks(found) : null;
