@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,39 +120,31 @@ class History:
         return found
 
     def last_form(self, name: str, job: str) -> tuple[int, Job]:
-        """The last revision that has a job, by number, and the job as it stands there."""
-        for number in reversed(self.store.revision_numbers(name)):
-            found = self.store.revision_once(name, number).jobs.get(job)
-            if found is not None:
-                return number, found
-        raise NotFound(f"composition {name!r} has no revision with a job {job!r}")
+        """The last revision that has a job, by number, and the job as it stands there.
+
+        Raises :class:`~speck.errors.NotFound` if no revision that is kept has the job.
+        """
+        found = self._last(name, job, lambda form: True)
+        if found is None:
+            raise NotFound(f"composition {name!r} has no revision with a job {job!r}")
+        return found
 
     def last_form_at(self, name: str, job: str, engine: str) -> Job | None:
         """A job as it stands in the last revision in which it is at an engine; ``None`` if none is kept."""
-        for number in reversed(self.store.revision_numbers(name)):
-            found = self.store.revision_once(name, number).jobs.get(job)
-            if found is not None and found.spe_address == engine:
-                return found
-        return None
+        found = self._last(name, job, lambda form: form.spe_address == engine)
+        return None if found is None else found[1]
 
     def last_form_of(self, name: str, job: str, fingerprint: str) -> Job | None:
         """A job of the last revision that contains it in a form; ``None`` if no such revision is kept.
 
         ``fingerprint`` is that of the form (:func:`~speck.core.job.form_fingerprint`).
         """
-        for number in reversed(self.store.revision_numbers(name)):
-            found = self.store.revision_once(name, number).jobs.get(job)
-            if found is not None and form_fingerprint(found) == fingerprint:
-                return found
-        return None
+        found = self._last(name, job, lambda form: form_fingerprint(form) == fingerprint)
+        return None if found is None else found[1]
 
     def last_reader(self, name: str, job: str, sources: Collection[Endpoint]) -> tuple[int, Job] | None:
         """The last revision in which a job reads from one of these sources, and the job there."""
-        for number in reversed(self.store.revision_numbers(name)):
-            found = self.store.revision_once(name, number).jobs.get(job)
-            if found is not None and source_of(found) in sources:
-                return number, found
-        return None
+        return self._last(name, job, lambda form: source_of(form) in sources)
 
     def is_reverted(self, name: str, job: str, source: Endpoint, running: Endpoint | None = None) -> bool:
         """True if the change by which a job was to read from a source was reverted.
@@ -162,8 +154,7 @@ class History:
         """
         later: set[Endpoint] = set()
         found = False
-        for number in reversed(self.store.revision_numbers(name)):
-            form = self.store.revision_once(name, number).jobs.get(job)
+        for _, form in self._forms(name, job):
             read = None if form is None else source_of(form)
             if read == source:
                 found = True
@@ -174,6 +165,16 @@ class History:
             elif not found and read is not None:
                 later.add(read)
         return False
+
+    def _forms(self, name: str, job: str) -> Iterator[tuple[int, Job | None]]:
+        """The revisions of a composition, the last one first, by number, each with the job's form there."""
+        for number in reversed(self.store.revision_numbers(name)):
+            yield number, self.store.revision_once(name, number).jobs.get(job)
+
+    def _last(self, name: str, job: str, accept: Callable[[Job], bool]) -> tuple[int, Job] | None:
+        """The last revision whose form of a job is accepted, by number, and that form; ``None`` for none."""
+        forms = ((number, form) for number, form in self._forms(name, job) if form is not None)
+        return next(((number, form) for number, form in forms if accept(form)), None)
 
     def revision(self, name: str, number: int) -> dict[str, Any]:
         """One revision with its jobs in full, and its options of placement where it has any."""
