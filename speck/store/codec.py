@@ -340,16 +340,16 @@ def decode_tries(value: bytes) -> RetryState:
     return RetryState(*_unpack(value))
 
 
-# --- operations, adaptation and events
+# --- records that are plain data, adaptation and events
 
 
-def encode_operation(data: Mapping[str, Any]) -> bytes:
-    """The inverse of :func:`decode_operation`."""
+def encode_plain(data: Mapping[str, Any]) -> bytes:
+    """The inverse of :func:`decode_plain`."""
     return _compress(data)
 
 
-def decode_operation(value: bytes) -> dict[str, Any]:
-    """An operation as plain data."""
+def decode_plain(value: bytes) -> dict[str, Any]:
+    """A record as plain data, such as an operation, or the agent of a site."""
     data: dict[str, Any] = _decompress(value)
     return data
 

@@ -85,8 +85,8 @@ def _plain(
     """A kind whose values are plain data, compressed."""
     return Kind(
         name,
-        lambda path, value: from_dict(codec.decode_operation(value)),
-        lambda record: codec.encode_operation(to_dict(record)),
+        lambda path, value: from_dict(codec.decode_plain(value)),
+        lambda record: codec.encode_plain(to_dict(record)),
     )
 
 

@@ -265,7 +265,7 @@ CHANGES: dict[str, tuple[str, bytes | None, list[str]]] = {
     ),
     "abandoned attempt of no such form": (
         "left/aa",
-        codec.encode_operation({"composition": "traffic"}),
+        codec.encode_plain({"composition": "traffic"}),
         ["left/aa: cannot be read"],
     ),
     "operation garbled": ("operation/op", b"x", ["operation/op: cannot be read"]),
