@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 
+from speck.core.lifecycle import ActionState, EventKind, OperationState
 from speck.store.records import Event
 
 _log = logging.getLogger("speck.audit")
 
-# The kinds of events that are warnings in the server's log.
+# The kinds of events that are warnings in the server's log: outcomes of actions and operations, and others.
 _TROUBLE = frozenset(
     (
-        *("failed", "skipped", "waiting", "drift", "given up", "lost", "suspect", "not reading"),
-        *("agent away", "second agent", "restarted", "not restarted", "not upgraded", "ignored"),
+        *(OperationState.FAILED, ActionState.SKIPPED, OperationState.WAITING),
+        *(EventKind.DRIFT, EventKind.DROPPED, EventKind.LOST, EventKind.SUSPECT, EventKind.UNREAD),
+        *(EventKind.AGENT_AWAY, EventKind.SECOND_AGENT, EventKind.RESTARTED, EventKind.NOT_RESTARTED),
+        *(EventKind.NOT_UPGRADED, EventKind.IGNORED),
     )
 )
 
