@@ -127,6 +127,7 @@ LOOPS = [
     ("split watch", "splits", "round"),
     ("sampler", "sampler", "_pace"),  # once outside of what an error was caught in
     ("prober", "prober", "probes"),
+    ("presence", "agents", "_sites"),
 ]
 
 

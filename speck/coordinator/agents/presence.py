@@ -87,7 +87,7 @@ class Agents:
     _seconds: EventLimit = field(default_factory=lambda: EventLimit(MOST_SECOND), init=False)
 
     def __post_init__(self) -> None:
-        self.loop = Loop("contacts", "a look at the agents", self.look)
+        self.loop = Loop("presence", "a look at the agents", self.look)
 
     # --- requests of users
 
