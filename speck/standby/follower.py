@@ -37,7 +37,7 @@ from speck.store.artifacts import BEGINNINGS, SCRATCH, clear_scratch, hash_of
 from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb.database import Database
 from speck.store.opening import check, claimed_from, epoch_of, writes_of
-from speck.store.transaction import Change
+from speck.store.transaction import Write
 
 _AT_ONCE = 1000  # records in one write
 
@@ -244,7 +244,7 @@ class Follower:
         if not self._copy or text_in(header, "copy") != self._copy:
             raise Refused("this copy was abandoned")
 
-    def _write_all(self, changes: Sequence[Change]) -> None:
+    def _write_all(self, changes: Sequence[Write]) -> None:
         for start in range(0, len(changes), _AT_ONCE):
             self._database.write(changes[start : start + _AT_ONCE])
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from speck.store.transaction import Change, Record
+from speck.store.transaction import Record, Write
 
 Header = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -53,7 +53,7 @@ class Timing:
     transfer: float = 10.0
 
 
-def pack(changes: Iterable[Change]) -> bytes:
+def pack(changes: Iterable[Write]) -> bytes:
     """Changes as bytes."""
     packed = bytearray()
     for key, value in changes:
@@ -61,12 +61,12 @@ def pack(changes: Iterable[Change]) -> bytes:
     return bytes(packed)
 
 
-def unpack(packed: bytes) -> list[Change]:
+def unpack(packed: bytes) -> list[Write]:
     """The changes that :func:`pack` made bytes of.  Raises :class:`BadRequest`."""
     return list(_unpacked(packed))
 
 
-def _unpacked(packed: bytes) -> Iterator[Change]:
+def _unpacked(packed: bytes) -> Iterator[Write]:
     start = 0
     while start < len(packed):
         if start + _LENGTHS.size > len(packed):

@@ -27,7 +27,7 @@ from speck.store.codec import EPOCH_KEY, FORMAT_KEY, IDENTITY_KEY, POSITION_KEY
 from speck.store.jobfile import BadFile
 from speck.store.leveldb.database import Database
 from speck.store.opening import epoch_of, writes_of
-from speck.store.transaction import Change
+from speck.store.transaction import Write
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _PIECE = 256 << 10  # bytes of records in one request
 _FEW = 5  # writes that others may wait for at the end of a copy
 _ROUNDS = 20  # in which those that came meanwhile are sent; the primary may write faster than both servers
 
-_Tail = list[tuple[bytes, bytes, Sequence[Change]]]  # position before, position after, changes
+_Tail = list[tuple[bytes, bytes, Sequence[Write]]]  # position before, position after, changes
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Primary:
 
     # --- writes
 
-    def confirm(self, changes: Sequence[Change], position: bytes | None) -> Sequence[Change]:
+    def confirm(self, changes: Sequence[Write], position: bytes | None) -> Sequence[Write]:
         """See :class:`speck.store.leveldb.database.Copy`."""
         if not self.lease.held():
             raise StoreError(f"the store cannot be written: {self._unconfirmed()}")
@@ -145,7 +145,7 @@ class Primary:
             "primary"
         )
 
-    def _ship(self, before: bytes, after: bytes, changes: Sequence[Change]) -> None:
+    def _ship(self, before: bytes, after: bytes, changes: Sequence[Write]) -> None:
         self._last_sent = after
         try:
             self._files.send_new(self._wires.writes)  # none, unless one came without :meth:`placing`
@@ -180,7 +180,7 @@ class Primary:
         """
         self._files.delete_gone(self._wires.copies, named)
 
-    def _send_write(self, wire: Handler, before: bytes, after: bytes, changes: Sequence[Change]) -> None:
+    def _send_write(self, wire: Handler, before: bytes, after: bytes, changes: Sequence[Write]) -> None:
         header = self._header(before=before.decode(), after=after.decode())
         self._ask(wire, "write", header, pack(changes))
 

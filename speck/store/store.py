@@ -57,7 +57,7 @@ from speck.store.records import (
     RevisionOutcome,
 )
 from speck.store.revision_cache import RevisionCache
-from speck.store.transaction import Change, Record, Transaction
+from speck.store.transaction import Record, Transaction, Write
 
 _T = TypeVar("_T")
 
@@ -136,7 +136,7 @@ class Store:
             for listener in self.on_event:
                 listener(event)
 
-    def _events_of(self, transaction: Transaction) -> Iterator[Change]:
+    def _events_of(self, transaction: Transaction) -> Iterator[Write]:
         for event in transaction.events:
             if event.automatic:
                 number, self._loop_events = self._loop_events, self._loop_events + 1
@@ -145,7 +145,7 @@ class Store:
                 number, self._events = self._events, self._events + 1
                 yield from _bounded(kinds.EVENT, number, event, self.bounds.events)
 
-    def _forget_cached(self, changes: list[Change]) -> None:
+    def _forget_cached(self, changes: list[Write]) -> None:
         deleted = [key.decode().split("/") for key, value in changes if value is None]
         for _, composition, number in (each for each in deleted if each[0] == "revision"):
             self._cache.drop(composition, int(number))
@@ -447,7 +447,7 @@ class Store:
         self.close()
 
 
-def _bounded(kind: Kind[_T], number: int, record: _T, bound: int) -> Iterator[Change]:
+def _bounded(kind: Kind[_T], number: int, record: _T, bound: int) -> Iterator[Write]:
     """A numbered record, and the end of the one that it pushes out."""
     yield kind.key(number), kind.encode(record)
     if number >= bound:

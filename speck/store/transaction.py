@@ -28,7 +28,7 @@ from speck.store.records import (
 _T = TypeVar("_T")
 
 Record = tuple[bytes, bytes]  # a key with its value
-Change = tuple[bytes, bytes | None]  # a key with its new value; None deletes it
+Write = tuple[bytes, bytes | None]  # a key with its new value; None deletes it
 
 
 class Transaction:
@@ -39,7 +39,7 @@ class Transaction:
         self.events: list[Event] = []
         self._changes: dict[bytes, bytes | None] = {}
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[Write]:
         """The changes so far, except for events, which get their numbers when they are written."""
         return list(self._changes.items())
 

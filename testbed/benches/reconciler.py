@@ -16,7 +16,7 @@ from speck.core.runtime import Attempt
 from speck.core.settings import HistoryBounds, Settings
 from speck.errors import StoreFull
 from speck.store import Store
-from speck.store.transaction import Change
+from speck.store.transaction import Write
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, write_code
@@ -122,7 +122,7 @@ class Bench:
     def full_disk(self) -> Iterator[None]:
         """The store takes no change in the block."""
 
-        def refused(changes: Sequence[Change]) -> None:
+        def refused(changes: Sequence[Write]) -> None:
             raise StoreFull("the disk is full")
 
         database = self.store.database

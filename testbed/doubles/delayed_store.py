@@ -9,7 +9,7 @@ from pathlib import Path
 
 from speck.errors import StoreError
 from speck.store import Store
-from speck.store.transaction import Change
+from speck.store.transaction import Write
 
 
 class DelayedStore(Store):
@@ -21,7 +21,7 @@ class DelayedStore(Store):
         self.key, self.error, self.pause = b"", "", pause
         self._to_disk, self._database.write = self._database.write, self._late  # type: ignore[method-assign]
 
-    def _late(self, changes: Sequence[Change]) -> None:
+    def _late(self, changes: Sequence[Write]) -> None:
         time.sleep(self.pause())
         if self.key in {key for key, _ in changes}:
             self.reached.set()

@@ -10,7 +10,7 @@ from typing import Any
 
 from speck.errors import BinderError, StoreError, Unreachable
 from speck.store.leveldb.database import Database
-from speck.store.transaction import Change
+from speck.store.transaction import Write
 from testbed.doubles.world import World
 
 
@@ -56,7 +56,7 @@ class Life:
         """Count what is written down among the moments, as the method ``write``."""
         write = database.write
 
-        def counted(changes: Sequence[Change]) -> None:
+        def counted(changes: Sequence[Write]) -> None:
             try:
                 self._reach("write", after=False)
                 write(changes)

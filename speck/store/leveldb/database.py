@@ -25,7 +25,7 @@ import plyvel
 from speck.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
 from speck.store.codec import POSITION_KEY
 from speck.store.leveldb import manifest
-from speck.store.transaction import Change, Record
+from speck.store.transaction import Record, Write
 
 _OWNER_FILE = "OWNER"  # beside LevelDB's own files: the process id of whoever has the store open
 _BUFFER = 256 * 1024  # bytes; the store of a coordinator is small, and its memory is a Raspberry Pi's
@@ -38,7 +38,7 @@ _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 class Copy(Protocol):
     """A second copy of the database, which has each write before it is made."""
 
-    def confirm(self, changes: Sequence[Change], position: bytes | None) -> Sequence[Change]:
+    def confirm(self, changes: Sequence[Write], position: bytes | None) -> Sequence[Write]:
         """The changes with the new position, once they may be written.
 
         ``position`` is that of the database, ``None`` without one.  Called by one thread at a time.  Raises
@@ -51,7 +51,7 @@ class Copy(Protocol):
 class _Waiting:
     """A caller's changes on their way to disk."""
 
-    changes: Sequence[Change]
+    changes: Sequence[Write]
     written: bool = False
     error: StoreError | None = None
 
@@ -166,7 +166,7 @@ class Database:
 
     # --- writing
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write(self, changes: Sequence[Write]) -> None:
         """Write all of these changes; they are on disk then, or none of them is.
 
         When it raises because the disk did not confirm, they may be there after the next opening.
@@ -201,7 +201,7 @@ class Database:
             for each in group:
                 each.written, each.error = True, error
 
-    def _confirmed(self, changes: Sequence[Change]) -> Sequence[Change]:
+    def _confirmed(self, changes: Sequence[Write]) -> Sequence[Write]:
         """The changes with the position after them.  Raises :class:`_NotConfirmed`."""
         if self._copy is None:
             return [(POSITION_KEY, None), *changes]
@@ -214,7 +214,7 @@ class Database:
             text = f"the copy of a write failed ({type(error).__name__}: {error})"
             raise _NotConfirmed(StoreError(text)) from error
 
-    def _write_batch(self, changes: Sequence[Change]) -> None:
+    def _write_batch(self, changes: Sequence[Write]) -> None:
         # As a transaction, so that nothing is written if the block breaks off.
         with self._reading(), self._db.write_batch(transaction=True, sync=True) as batch:
             for key, value in changes:

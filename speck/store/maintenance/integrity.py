@@ -12,7 +12,7 @@ from speck.store import kinds
 from speck.store.codec import FORMAT, FORMAT_KEY, INCOMPLETE
 from speck.store.maintenance.contents import Contents
 from speck.store.records import AttemptRecord, Head, JobRecord, SessionRecord
-from speck.store.transaction import Change, Transaction
+from speck.store.transaction import Transaction, Write
 
 # A job's attempts are numbered, and the highest number may read.  Where some were forgotten, the next must
 # be above all that there ever were, so that an unknown copy gives way.
@@ -26,7 +26,7 @@ class Finding:
     what: str
     message: str
     remedy: str = ""
-    mends: tuple[Change, ...] = ()
+    mends: tuple[Write, ...] = ()
 
 
 def findings(contents: Contents) -> list[Finding]:
@@ -35,7 +35,7 @@ def findings(contents: Contents) -> list[Finding]:
     return [found for check in checks for found in check(contents)]
 
 
-def _changes(*writes: tuple[str, object]) -> tuple[Change, ...]:
+def _changes(*writes: tuple[str, object]) -> tuple[Write, ...]:
     transaction = Transaction(lambda prefix: ())
     for method, value in writes:
         getattr(transaction, method)(value)
