@@ -34,9 +34,9 @@ def exponential(tries: int) -> float:
 
 @dataclass
 class Backoff:
-    """The tries of each job, by name; times are those of the caller's clock, s, which is never set back.
+    """The retry states of jobs, by name; times are those of the caller's clock, s, which is never set back.
 
-    While the store cannot be written, they are kept in memory.
+    While the store cannot be written, changes are kept in memory.
     """
 
     wait: Callable[[int], float] = exponential
@@ -46,7 +46,7 @@ class Backoff:
     _well_since: dict[str, float] = field(default_factory=dict, init=False)
 
     def keep_in(self, store: Store, now: float, offset: Callable[[], float] = float) -> None:
-        """Go on from the tries in a store, and keep later ones in it.
+        """Load the retry states from a store, and write every change to it.
 
         ``offset`` gives the difference of Unix time, which is stored, from the caller's clock.
         """
@@ -55,7 +55,7 @@ class Backoff:
         latest = now + LONGEST + JITTER
         self._entries = {
             name: replace(each, next_try=min(each.next_try - offset(), latest))
-            for name, each in store.tries().items()
+            for name, each in store.retry_states().items()
         }
 
     def record_attempt(self, names: Iterable[str], now: float) -> None:
@@ -112,16 +112,16 @@ class Backoff:
     def _put(self, changes: Mapping[str, RetryState | None]) -> None:
         if not changes:
             return
-        self._entries |= {name: tries for name, tries in changes.items() if tries is not None}
-        for name in (name for name, tries in changes.items() if tries is None):
+        self._entries |= {name: state for name, state in changes.items() if state is not None}
+        for name in (name for name, state in changes.items() if state is None):
             self._entries.pop(name, None)
         if self._store is None:
             return
         offset = self._offset()
         try:
             with self._store.transaction() as transaction:
-                for name, tries in changes.items():
-                    stored = None if tries is None else replace(tries, next_try=tries.next_try + offset)
-                    transaction.put_tries(name, stored)
+                for name, state in changes.items():
+                    stored = None if state is None else replace(state, next_try=state.next_try + offset)
+                    transaction.put_retry_state(name, stored)
         except StoreError as error:
             _log.error("the tries of %s could not be stored: %s", ", ".join(changes), error)

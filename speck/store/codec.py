@@ -330,13 +330,13 @@ def _session_name(short: str, job: str) -> str:
     return f"{client_id(job)}{short}" if short[:1] in ("", ":") else short
 
 
-def encode_tries(tries: RetryState) -> bytes:
-    """The inverse of :func:`decode_tries`."""
-    return _pack([tries.tries, round(tries.next_try, 3), tries.suspended])
+def encode_retry_state(state: RetryState) -> bytes:
+    """The inverse of :func:`decode_retry_state`."""
+    return _pack([state.tries, round(state.next_try, 3), state.suspended])
 
 
-def decode_tries(value: bytes) -> RetryState:
-    """The tries of a job."""
+def decode_retry_state(value: bytes) -> RetryState:
+    """The retry state of a job."""
     return RetryState(*_unpack(value))
 
 

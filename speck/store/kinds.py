@@ -108,7 +108,7 @@ OUTCOME: Kind[RevisionOutcome] = Kind(
 )
 JOB: Kind[JobRecord] = Kind("job", codec.decode_job, codec.encode_job)
 ATTEMPT: Kind[AttemptRecord] = Kind("attempt", codec.decode_attempt, codec.encode_attempt, parts=2)
-TRIES: Kind[RetryState] = Kind("tries", _by_value(codec.decode_tries), codec.encode_tries)
+RETRY_STATE: Kind[RetryState] = Kind("tries", _by_value(codec.decode_retry_state), codec.encode_retry_state)
 ABANDONED_ATTEMPT: Kind[AbandonedAttempt] = _plain(
     "left", AbandonedAttempt.from_dict, AbandonedAttempt.to_dict
 )
@@ -140,7 +140,7 @@ LOOP_EVENT: Kind[tuple[int, Event]] = Kind(
 OPERATIONS = (OPERATION, HEALING)  # of users, and of the loops
 
 ALL: tuple[Kind[Any], ...] = (
-    *(HEAD, DELETED, REVISION, OUTCOME, JOB, ATTEMPT, TRIES),
+    *(HEAD, DELETED, REVISION, OUTCOME, JOB, ATTEMPT, RETRY_STATE),
     *(ABANDONED_ATTEMPT, ABANDONED_SESSION, DELETED_SESSION, AGENT, JOIN_CODE),
     *(OPERATION, HEALING, ADAPTATION, EVENT, LOOP_EVENT),
     *(JOB_PROFILE, CUT_CORRECTION, LINK, SITE_PROFILE),

@@ -370,9 +370,9 @@ class Store:
             )
             return list(islice((data for data in older if accept is None or accept(data)), max(limit, 1)))
 
-    def tries(self) -> dict[str, RetryState]:
-        """The tries of the jobs that do not come up, by job name."""
-        return self._all(kinds.TRIES)
+    def retry_states(self) -> dict[str, RetryState]:
+        """The retry states of the jobs that do not come up, by job name."""
+        return self._all(kinds.RETRY_STATE)
 
     def adaptation(self, name: str) -> AdaptationState:
         """The memory of a composition's adaptation; empty if there is none."""

@@ -94,18 +94,18 @@ class Transaction:
         self._put(kinds.JOB, record, record.name)
 
     def delete_job(self, name: str) -> None:
-        """Forget a job, what was tried of it, and its measured load."""
+        """Forget a job, its retry state, and its measured load."""
         self._delete(kinds.JOB, name)
-        self.put_tries(name, None)
+        self.put_retry_state(name, None)
         self._delete_all(kinds.JOB_PROFILE, name)
         self._delete_all(kinds.CUT_CORRECTION, name)
 
-    def put_tries(self, job: str, tries: RetryState | None) -> None:
-        """Write what was tried of a job; ``None`` forgets it."""
-        if tries is None:
-            self._delete(kinds.TRIES, job)
+    def put_retry_state(self, job: str, state: RetryState | None) -> None:
+        """Write the retry state of a job that does not come up; ``None`` forgets it."""
+        if state is None:
+            self._delete(kinds.RETRY_STATE, job)
         else:
-            self._put(kinds.TRIES, tries, job)
+            self._put(kinds.RETRY_STATE, state, job)
 
     def put_job_profile(self, job: str, form: str, profile: JobProfile) -> None:
         """Write the measured load of a job in a form."""

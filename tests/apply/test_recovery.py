@@ -168,7 +168,7 @@ def test_a_job_that_waits_after_a_crash_holds_up_the_reader_of_its_former_topic(
     operation = carry_out(coordinator, edited)
     with coordinator.store.transaction() as transaction:  # as if it had been killed while it prepared them
         transaction.put_operation(operation.id, operation.to_dict() | {"state": "running"})
-        transaction.put_tries("a", RetryState(1, coordinator.clock() + 60))
+        transaction.put_retry_state("a", RetryState(1, coordinator.clock() + 60))
     coordinator = begin()
     again = resumed(coordinator)
     assert {name: each.error for name, each in again.actions.items()} == {

@@ -88,7 +88,7 @@ def test_what_was_refused_is_not_tried_by_the_next_coordinator_either(bench: Ben
     assert world.changes() == before  # the copy that was put back runs on undisturbed
     assert "NameError" in str(bench.job("a")["waits"])
     assert bench.apply(OTHER).state == "succeeded"
-    assert bench.store.tries() == {}
+    assert bench.store.retry_states() == {}
 
 
 def test_tries_go_with_their_job(bench: Bench, world: World) -> None:
@@ -96,16 +96,16 @@ def test_tries_go_with_their_job(bench: Bench, world: World) -> None:
     for name in ("a", "b"):
         world.crash(name)
     bench.round()
-    assert sorted(bench.store.tries()) == ["a", "b"]
+    assert sorted(bench.store.retry_states()) == ["a", "b"]
     bench.apply(A)
     assert user.delete_composition(bench.coordinator, "traffic").wait(30)
-    assert bench.store.tries() == {}
+    assert bench.store.retry_states() == {}
 
 
 def test_a_clock_that_was_put_back_holds_nobody_up_for_long(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         with store.transaction() as transaction:
-            transaction.put_tries("a", RetryState(1, next_try=9e9))
+            transaction.put_retry_state("a", RetryState(1, next_try=9e9))
         backoff = Backoff()
         backoff.keep_in(store, 1000.0)
         assert backoff.next_try("a") == 1000 + LONGEST + JITTER

@@ -136,11 +136,11 @@ def test_all_kinds_of_records_are_known_to_check(tmp_path: Path) -> None:
                 AbandonedAttempt("c", "spark", "sc://x", "tcp://b1:1883", attempt)
             )
             transaction.put_abandoned_session(AbandonedSession("c", "a", "tcp://b1:1883", "speck-a", "in"))
-            transaction.put_tries("a", RetryState(3, 5.0, "was refused"))
+            transaction.put_retry_state("a", RetryState(3, 5.0, "was refused"))
             transaction.put_operation("2", {"id": "2", "kind": "heal", "state": "succeeded"})
             transaction.add_event(Event(1.0, "drift", "it died", automatic=True))
         assert check(store.records(), tmp_path / "store") == []
-        assert store.tries() == {"a": RetryState(3, 5.0, "was refused")}
+        assert store.retry_states() == {"a": RetryState(3, 5.0, "was refused")}
         identity = store.identity
     with Store(tmp_path / "store") as store:
         assert store.identity == identity
