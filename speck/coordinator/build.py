@@ -62,10 +62,11 @@ from speck.observe.split_watch import SplitWatch
 from speck.placement.profile import Inputs
 from speck.standby.primary import Primary
 from speck.store import Event, Store
-from speck.store.artifacts import Artifacts, ServedFiles, with_query_runners
+from speck.store.artifacts import Artifacts, with_query_runners
 from speck.store.deployments import Deployments
 from speck.store.history import History
 from speck.store.retention import Retention
+from speck.store.served_files import ServedFiles
 from speck.store.uploads import Uploads
 
 

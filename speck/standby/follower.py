@@ -33,10 +33,11 @@ from speck.standby.messages import (
     text_in,
     unpack,
 )
-from speck.store.artifacts import BEGINNINGS, SCRATCH, clear_scratch, hash_of
+from speck.store.artifacts import SCRATCH, clear_scratch, hash_of
 from speck.store.codec import FORMAT_KEY, IDENTITY_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb.database import Database
 from speck.store.opening import check, claimed_from, epoch_of, writes_of
+from speck.store.served_files import BEGINNINGS
 from speck.store.transaction import Write
 
 _AT_ONCE = 1000  # records in one write

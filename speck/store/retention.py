@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from speck.store import DeletedComposition, Head, Store
-from speck.store.artifacts import Artifacts, ServedFiles
+from speck.store.artifacts import Artifacts
 from speck.store.history import History, surplus
+from speck.store.served_files import ServedFiles
 
 
 def deletion_order(deleted: DeletedComposition) -> str:

@@ -16,7 +16,7 @@ from binders.spark.standalone.master import Master
 from speck.core.inventory import Inventory
 from speck.core.job import Job, Scalar, client_id
 from speck.core.runtime import Handle
-from speck.store.artifacts import ServedFiles
+from speck.store.served_files import ServedFiles
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.benches.examples import one_site
 from testbed.benches.spark import BEHAVIOURS, JOBS, MqttFriend, place_emptied, place_of_fault

@@ -32,7 +32,7 @@ from speck.core.inventory import Inventory, Login, Secret
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.errors import SpeckError, Unreachable
-from speck.store.artifacts import ServedFiles
+from speck.store.served_files import ServedFiles
 from testbed.benches.examples import make_jar, one_site
 from testbed.doubles.engine_answers import FLINK_JOB, Answers, AnswerServer, flink_answers, serving
 

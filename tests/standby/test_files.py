@@ -15,7 +15,8 @@ from speck.standby import follower
 from speck.standby.follower import Follower
 from speck.standby.messages import Answer, Header, NoAnswer, Refused
 from speck.store import Event
-from speck.store.artifacts import BEGINNINGS, ServedFiles, hash_of
+from speck.store.artifacts import hash_of
+from speck.store.served_files import BEGINNINGS, ServedFiles
 from testbed.benches.pair import InMemoryPair
 
 LARGE = b"x" * (3 << 20)

@@ -21,7 +21,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, LinkProbe
 from speck.errors import NoCapacity, OutcomeUnknown, Rejected
-from speck.store.artifacts import ServedFiles
+from speck.store.served_files import ServedFiles
 from testbed.benches.examples import job as make_job
 from testbed.benches.examples import one_site
 from testbed.doubles.engine_answers import AnswerServer, serving

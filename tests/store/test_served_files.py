@@ -1,4 +1,4 @@
-"""Artifacts: served by content, each for its own token alone."""
+"""Files that engines fetch: served by content, each for its own token alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import requests
 
 from speck.errors import StoreError
 from speck.server.process import _reached_at
-from speck.store.artifacts import BEGINNINGS, ServedFiles
 from speck.store.beginnings import Beginnings
+from speck.store.served_files import BEGINNINGS, ServedFiles
 from testbed.servers.rest import rest_server
 
 
