@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from speck.binder import (
     Capability,
     EngineBinder,
-    Snapshot,
+    StateFiles,
 )
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
@@ -33,7 +33,7 @@ class TransferPlan:
 
     source: State
     place: State
-    snapshot: Snapshot | None
+    snapshot: StateFiles | None
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def changes_code(job: Job, former: Job) -> bool:
     return any(getattr(job, each) != getattr(former, each) for each in _BUILT_FROM)
 
 
-def _holds(engine: EngineBinder, place: State, snapshot: Snapshot) -> bool:
+def _holds(engine: EngineBinder, place: State, snapshot: StateFiles) -> bool:
     try:
         return engine.read_state(place).digest == snapshot.digest
     except BinderError:

@@ -13,7 +13,7 @@ from speck.binder.contract import (
     CountFrom,
     Feed,
     OwnedSession,
-    Snapshot,
+    StateFiles,
 )
 from speck.binder.devserver import LocalServer, Networked, Preparable, Scalable, WorkersEngine
 from speck.binder.engine import EngineBinder
@@ -57,7 +57,7 @@ __all__ = [
     "ReachedCode",
     "Registry",
     "Scalable",
-    "Snapshot",
+    "StateFiles",
     "WorkersEngine",
     "engine_of",
     "installed",

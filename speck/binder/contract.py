@@ -134,7 +134,7 @@ class ArtifactServer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StateFiles:
     """The files that a job needs to resume from a state: content by path below the state's place."""
 
     kind: str

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NoReturn, TypeVar
 
-from speck.binder.contract import ArtifactServer, Capability, Snapshot, capabilities_of
+from speck.binder.contract import ArtifactServer, Capability, StateFiles, capabilities_of
 from speck.core.engine_plan import EnginePlan
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
@@ -233,7 +233,7 @@ class EngineBinder(ABC):
         """
         _lack(self, Capability.TRANSFER)
 
-    def read_state(self, state: State) -> Snapshot:
+    def read_state(self, state: State) -> StateFiles:
         """The files that a job needs to resume from the state of a job that has stopped."""
         _lack(self, Capability.TRANSFER)
 
@@ -245,7 +245,7 @@ class EngineBinder(ABC):
         """Raise the :class:`~speck.errors.BinderError` that :meth:`write_state` would raise."""
         _lack(self, Capability.TRANSFER)
 
-    def write_state(self, state: State, snapshot: Snapshot) -> None:
+    def write_state(self, state: State, snapshot: StateFiles) -> None:
         """Write the snapshot to a place of :meth:`state_place`, and compare the written files; idempotent."""
         _lack(self, Capability.TRANSFER)
 

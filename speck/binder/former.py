@@ -17,7 +17,7 @@ from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from speck.binder.broker import BrokerBinder
-from speck.binder.contract import OwnedSession
+from speck.binder.contract import OwnedSession, StateFiles
 from speck.binder.engine import EngineBinder
 
 if TYPE_CHECKING:
@@ -67,19 +67,20 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "TracesMessages": (*_REPORTS, "send_probe", "leave_client", "forget_client"),
 }
 
+_RECORDS: Mapping[str, type] = {"ForeignSession": OwnedSession, "Snapshot": StateFiles}  # by former name
+
 _reported: set[str] = set()  # classes that were reported
 _lock = threading.Lock()
 
 
 def former_name(module: str, name: str) -> type:
     """A protocol, or a record, by its former name.  Raises :class:`AttributeError` for any other name."""
-    if name == "ForeignSession":
-        found: type = OwnedSession
+    if name in _RECORDS:
+        found, new = _RECORDS[name], _RECORDS[name].__name__
     elif name in PROTOCOLS:
-        found = _protocol(name)
+        found, new = _protocol(name), "EngineBinder or BrokerBinder, which has its methods"
     else:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    new = "OwnedSession" if found is OwnedSession else "EngineBinder or BrokerBinder, which has its methods"
     text = f"{module}.{name} is a former name, which the next version does not have (use {new})"
     warnings.warn(text, FutureWarning, stacklevel=3)
     return found

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from speck.apply.operation import Operation
-from speck.binder import Capability, EngineBinder, Registry, Snapshot
+from speck.binder import Capability, EngineBinder, Registry, StateFiles
 from speck.coordinator import Coordinator, build
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -76,9 +76,9 @@ class CarryingEngine(ApartEngine):
         with self.world.call("state_size", self.address, ""):
             return self.disks.size
 
-    def read_state(self, state: State) -> Snapshot:
+    def read_state(self, state: State) -> StateFiles:
         with self.world.call("read_state", self.address, ""):
-            return Snapshot(state.kind, {"all": self.disks.files[self.address, state.location]})
+            return StateFiles(state.kind, {"all": self.disks.files[self.address, state.location]})
 
     def state_place(self, job_name: str, name: str) -> State:
         return State("spark-checkpoint", f"memory:/{job_name}/{name}", self.address)
@@ -87,7 +87,7 @@ class CarryingEngine(ApartEngine):
         with self.world.call("check_state_place", self.address, job_name):
             pass
 
-    def write_state(self, state: State, snapshot: Snapshot) -> None:
+    def write_state(self, state: State, snapshot: StateFiles) -> None:
         self.disks.files[self.address, state.location] = b"half"
         with self.world.call("write_state", self.address, ""):
             self.disks.files[self.address, state.location] = snapshot.files["all"]
@@ -101,7 +101,7 @@ class CarryingEngine(ApartEngine):
 class DyingEngine(CarryingEngine):
     """One that is out of reach as soon as it has a state."""
 
-    def write_state(self, state: State, snapshot: Snapshot) -> None:
+    def write_state(self, state: State, snapshot: StateFiles) -> None:
         super().write_state(state, snapshot)
         self.world.down(self.address)
 

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from speck import binder as contract
-from speck.binder import BrokerBinder, Capability, EngineBinder, OwnedSession, former, installed
+from speck.binder import (
+    BrokerBinder,
+    Capability,
+    EngineBinder,
+    OwnedSession,
+    StateFiles,
+    former,
+    installed,
+)
 from speck.binder.former import adapted
 from speck.core.inventory import Inventory
 from speck.errors import Rejected
@@ -146,9 +154,10 @@ def test_a_former_name_is_found_with_a_warning(module: str, name: str) -> None:
     assert type("Heir", (InMemoryEngine, protocol), {}).capabilities == InMemoryEngine.capabilities
 
 
-def test_the_former_record_of_a_session_is_the_present_one() -> None:
-    with pytest.warns(FutureWarning, match="use OwnedSession"):
-        assert contract.ForeignSession is OwnedSession  # type: ignore[attr-defined]
+@pytest.mark.parametrize(("name", "record"), [("ForeignSession", OwnedSession), ("Snapshot", StateFiles)])
+def test_the_former_name_of_a_record_is_the_present_one(name: str, record: type) -> None:
+    with pytest.warns(FutureWarning, match=f"use {record.__name__}"):
+        assert getattr(contract, name) is record
 
 
 def test_a_name_that_never_was_is_an_error() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from speck.binder import BrokerBinder, EngineBinder, OwnedSession, Snapshot
+from speck.binder import BrokerBinder, EngineBinder, OwnedSession, StateFiles
 from speck.core.engine_plan import EnginePlan
 from speck.core.job import Job
 from speck.core.profile import AckSample, BatchSample, JobSample, VertexSample
@@ -68,7 +68,7 @@ VALUES = [
     (EnginePlan, PASSING),
     (Checkup, Checkup("1", {"packet": 5}, (-0.5, 1.0), (Complaint("bad", "mend it", remark=True),))),
     (list[Found], [Found("a", "clean", incarnation=0)]),
-    (Snapshot, Snapshot("flink-savepoint", {"a/b": b"\x00\xff"})),
+    (StateFiles, StateFiles("flink-savepoint", {"a/b": b"\x00\xff"})),
     (tuple[OwnedSession, ...], (OwnedSession("s", "o", ("t/#",), 3),)),
     (bool | None, True),
     (int | None, None),

@@ -20,7 +20,7 @@ from binders.spark.connect.grpc_client import LARGEST, ConnectClient, ServerRefu
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.connect.protocol import pb2
 from binders.spark.query.options import STATE_KIND
-from speck.binder import Snapshot
+from speck.binder import StateFiles
 from speck.errors import OutcomeUnknown, Rejected
 
 DEADLINE = 120.0  # s, for one request
@@ -58,7 +58,7 @@ class CheckpointFiles:
             _, lengths = self._needed(location)
             return sum(lengths.values())
 
-    def read(self, location: str) -> Snapshot:
+    def read(self, location: str) -> StateFiles:
         """The files that a query needs to resume, verified by the server's hashes of them."""
         for _ in range(_TRIES - 1):
             try:
@@ -111,7 +111,7 @@ class CheckpointFiles:
                 address=self.address,
             ) from error
 
-    def write(self, location: str, snapshot: Snapshot) -> None:
+    def write(self, location: str, snapshot: StateFiles) -> None:
         """Write a snapshot, and compare the server's hashes of the written files."""
         self._check_names(location, snapshot.files)
         root = self._qualified(location)
@@ -156,7 +156,7 @@ class CheckpointFiles:
                 address=self.address,
             )
 
-    def _read(self, location: str) -> Snapshot:
+    def _read(self, location: str) -> StateFiles:
         files: dict[str, bytes] = {}
         with self._validated(location):
             root, lengths = self._needed(location)
@@ -165,7 +165,7 @@ class CheckpointFiles:
         if missing := sorted(name for name in lengths if len(files.get(name, b"")) != lengths[name]):
             reason = f"{self.address} did not return {missing[0]} of {location!r} completely"
             raise OutcomeUnknown(reason, address=self.address)
-        return Snapshot(STATE_KIND, {name: _with_placeholder(name, files[name], root) for name in lengths})
+        return StateFiles(STATE_KIND, {name: _with_placeholder(name, files[name], root) for name in lengths})
 
     def _list(self, location: str, value: str) -> tuple[str, dict[str, Any]]:
         """The location as qualified by the server, and the value of an expression for each file in it."""

@@ -34,7 +34,7 @@ from binders.spark.query.options import STATE_KIND, checkpoint_of, checkpoints_o
 from binders.spark.query.progress import failure_line, metrics_of, report_line
 from binders.spark.query.spec import CHECKPOINT_SETTING, QUERY_SETTING, RUN_SETTING, ConnectQuerySpec
 from binders.spark.query.text import status_text
-from speck.binder import EngineBinder, Snapshot
+from speck.binder import EngineBinder, StateFiles
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -343,7 +343,7 @@ class ConnectEngine(EngineBinder):
         """The size of the checkpoint's files that a query needs (bytes)."""
         return self._files.size(state.location)
 
-    def read_state(self, state: State) -> Snapshot:
+    def read_state(self, state: State) -> StateFiles:
         """The checkpoint's files that a query needs, without old batches."""
         return self._files.read(state.location)
 
@@ -355,7 +355,7 @@ class ConnectEngine(EngineBinder):
         """Write a small file to the checkpoint directory."""
         self._files.check_writable()
 
-    def write_state(self, state: State, snapshot: Snapshot) -> None:
+    def write_state(self, state: State, snapshot: StateFiles) -> None:
         """Write the files of a checkpoint, and verify them by the server's hashes."""
         self._files.write(state.location, snapshot)
 

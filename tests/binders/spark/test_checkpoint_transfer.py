@@ -21,7 +21,7 @@ from binders.spark.connect.engine import ConnectEngine
 from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.options import settings
 from speck.apply.operation import Operation
-from speck.binder import Snapshot, installed
+from speck.binder import StateFiles, installed
 from speck.coordinator import build
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job
@@ -202,7 +202,7 @@ def test_what_is_written_is_read_again(engine: ConnectEngine, other_server: Spar
     assert engine.state_fault(place) is not None
     engine.check_state_place("a")
     for _ in range(2):  # done again, as after a kill
-        engine.write_state(place, Snapshot(place.kind, files))
+        engine.write_state(place, StateFiles(place.kind, files))
     assert engine.state_fault(place) is None
     assert engine.read_state(place).files == files
     folder = other_server.directory / "checkpoints/a/1-ab"

@@ -16,7 +16,7 @@ from binders.spark.connect.checkpoint_files import unknown
 from binders.spark.connect.checkpoint_transfer import CheckpointFiles
 from binders.spark.connect.grpc_client import ConnectClient, endpoint_of
 from binders.spark.connect.probe import ServerProbe
-from speck.binder import Snapshot
+from speck.binder import StateFiles
 from speck.errors import OutcomeUnknown, Rejected
 from testbed.servers.grpc_server import grpc_server
 
@@ -127,7 +127,7 @@ def test_a_checkpoint_with_a_name_that_leads_out_is_not_read(name: str) -> None:
 
 
 def test_a_checkpoint_with_a_name_that_leads_out_is_not_written() -> None:
-    snapshot = Snapshot("spark-checkpoint", {"metadata": b"{}", "../../evil": b"x"})
+    snapshot = StateFiles("spark-checkpoint", {"metadata": b"{}", "../../evil": b"x"})
     with files_at(listed()) as (files, hostile):
         with pytest.raises(Rejected, match=r"has a file '\.\./\.\./evil'"):
             files.write("/checkpoints/a/1", snapshot)
