@@ -11,7 +11,7 @@ from speck.link.codec import Malformed, decode
 from speck.link.gate import GatedConnection
 from speck.link.hello import Hello
 from speck.link.look import LastLooks, LookMessage
-from speck.link.repeats import Asked
+from speck.link.repeats import SentCalls
 from speck.link.sending import Outbox
 
 AT_ONCE = 32  # calls under way at one site
@@ -43,7 +43,7 @@ class Connection:
     code: set[str]
     waiting: dict[int, Waiting] = field(default_factory=dict)
     looks: LastLooks = field(default_factory=LastLooks)
-    asked: Asked = field(default_factory=Asked)  # safe to use from several threads
+    sent_calls: SentCalls = field(default_factory=SentCalls)  # safe to use from several threads
     outbox: Outbox = field(default_factory=Outbox)
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 

@@ -26,7 +26,7 @@ from speck.link.errors import error_data
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, SharedRoom, pack, pieces
 from speck.link.hello import ACCEPTED, CONFIRMS, Hello, epoch_message
 from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
-from speck.link.repeats import MARK, Answered, whole_call
+from speck.link.repeats import MARK, AnsweredCalls, whole_call
 from speck.link.tls import fault_of
 
 LONGEST_OF_PAIR = 2.0  # s; one of two servers is a standby, which refuses each try
@@ -163,7 +163,7 @@ class Dialler:
         self.takes_lasting = _entry(message["welcome"], "lasting") is True
 
     def _serve(self, websocket: ClientConnection, assembly: Assembly) -> None:
-        open_, ended, answered, beat = threading.Event(), threading.Event(), Answered(), self._beat
+        open_, ended, answered, beat = threading.Event(), threading.Event(), AnsweredCalls(), self._beat
         open_.set()
         begin(lambda: self._keep(websocket, beat, ended), "beat")
         try:
@@ -199,7 +199,7 @@ class Dialler:
         websocket: ClientConnection,
         message: dict[str, Any],
         open_: threading.Event,
-        answered: Answered,
+        answered: AnsweredCalls,
     ) -> None:
         try:
             last = answered.last(message)

@@ -42,7 +42,7 @@ from speck.link.hello import (
 from speck.link.journal import JournalEntry, checked
 from speck.link.look import Look
 from speck.link.methods import JOURNAL, ORDERED
-from speck.link.repeats import Forgotten, Question
+from speck.link.repeats import Forgotten, SentCall
 from speck.link.sending import send
 
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
@@ -403,9 +403,9 @@ class Hub:
             raise Unreachable(f"{address}: the agent of site {site!r} is not connected", address=address)
         try:
             try:
-                answer = self._ask(agent, agent.asked.question(call), deadline, address)
+                answer = self._ask(agent, agent.sent_calls.prepared(call), deadline, address)
             except Forgotten:
-                answer = self._ask(agent, agent.asked.question(call, whole=True), deadline, address)
+                answer = self._ask(agent, agent.sent_calls.prepared(call, whole=True), deadline, address)
         except Malformed as error:
             text = f"{address}: the agent of site {site!r} sent another answer: {error}"
             raise BinderError(text, address=address) from error
@@ -414,23 +414,23 @@ class Hub:
             raise with_versions(problem, versions(agent.presence.hello.version))
         return answer.get("r")
 
-    def _ask(self, agent: Connection, question: Question, deadline: float, address: str) -> Mapping[str, Any]:
+    def _ask(self, agent: Connection, sent: SentCall, deadline: float, address: str) -> Mapping[str, Any]:
         """The whole answer by ``deadline`` (steady time, s).
 
         Raises :class:`~speck.link.repeats.Forgotten` and :class:`~speck.link.codec.Malformed`, too.
         """
         seconds = max(0.0, deadline - time.monotonic())
         assert self._loop is not None  # noqa: S101 - see call
-        future = asyncio.run_coroutine_threadsafe(self._call(agent, question, seconds, address), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._call(agent, sent, seconds, address), self._loop)
         try:
             number, limit, answer = future.result(seconds + _ENDING)
         except LateAnswer:  # the loop has ended meanwhile
             text = f"{address}: the agent of site {agent.presence.hello.site!r} has not answered"
             raise OutcomeUnknown(text, address=address) from None
-        return agent.asked.answer(question, answer, number, limit)
+        return agent.sent_calls.answer(sent, answer, number, limit)
 
     async def _call(
-        self, agent: Connection, question: Question, seconds: float, address: str
+        self, agent: Connection, sent: SentCall, seconds: float, address: str
     ) -> tuple[int, float, dict[str, Any]]:
         deadline, site = asyncio.get_running_loop().time() + seconds, agent.presence.hello.site
         try:
@@ -440,15 +440,15 @@ class Hub:
             text = f"{address}: {AT_ONCE} calls at site {site!r} have not ended within {seconds:g} s"
             raise Unreachable(text, address=address) from None
         try:
-            return await self._exchange(agent, question, deadline, address)
+            return await self._exchange(agent, sent, deadline, address)
         finally:
             agent.room.release()
 
     async def _exchange(
-        self, agent: Connection, question: Question, deadline: float, address: str
+        self, agent: Connection, sent: SentCall, deadline: float, address: str
     ) -> tuple[int, float, dict[str, Any]]:
         """The number of the call, its limit (s), and the answer as the agent sent it."""
-        site, call = agent.presence.hello.site, question.call
+        site, call = agent.presence.hello.site, sent.call
         if self._connections.get(site) is not agent:
             raise Unreachable(
                 f"{address}: the agent of site {site!r} has lost its connection", address=address
@@ -462,7 +462,7 @@ class Hub:
         limit = round(left, 1) or left  # fewer characters
         try:
             async with asyncio.timeout_at(deadline):
-                message = question.message(limit) | {"c": number}
+                message = sent.message(limit) | {"c": number}
                 await agent.outbox.send_to_the_end(agent.socket, message, number)
                 return number, limit, await answer
         except TimeoutError:

@@ -73,7 +73,7 @@ class _Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SentCall:
     """A call on its way; ``last`` is its last answer over this connection."""
 
     call: Message
@@ -89,35 +89,35 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SentCalls:
     """The calls of a connection that may be repeated, at the coordinator."""
 
     _kept: Kept[str, _Answer] = field(default_factory=Kept)
 
-    def question(self, call: Message, *, whole: bool = False) -> Question:
-        """The call in its shortest form, or ``whole``."""
+    def prepared(self, call: Message, *, whole: bool = False) -> SentCall:
+        """The call to send, in its shortest form or ``whole``."""
         if call.get("m") not in REPEATED:
-            return Question(call)
+            return SentCall(call)
         key = _text(call)
-        return Question(call, key, None if whole else self._kept.get(key))
+        return SentCall(call, key, None if whole else self._kept.get(key))
 
-    def answer(self, question: Question, message: Message, number: int, limit: float) -> Message:
+    def answer(self, sent: SentCall, message: Message, number: int, limit: float) -> Message:
         """The whole answer to the call ``number``.
 
         Raises :class:`Forgotten`, and :class:`~speck.link.codec.Malformed` for changes that do not fit.
         """
-        last = question.last
+        last = sent.last
         if last is not None and message.get(MARK) is False:
             raise Forgotten
         if last is not None and CHANGES in message:
             text = _changed(last.text, message[CHANGES])
-            self._kept.put(question.key, _Answer(number, text, last.limit), question.key)
+            self._kept.put(sent.key, _Answer(number, text, last.limit), sent.key)
             return {"r": json.loads(text)}
-        if question.key and message.get(MARK) is True and "r" in message:
+        if sent.key and message.get(MARK) is True and "r" in message:
             text = _text(message["r"])
             if len(text) <= LARGEST_KEPT:  # the agent may be a hostile one
                 first = limit if last is None else last.limit
-                self._kept.put(question.key, _Answer(number, text, first), question.key)
+                self._kept.put(sent.key, _Answer(number, text, first), sent.key)
         return message
 
 
@@ -125,7 +125,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class AnsweredCall:
     """A call as it was sent first, and the text of its last answer."""
 
     call: dict[str, Any]
@@ -133,18 +133,18 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredCalls:
     """The calls of a connection that may be repeated, at the agent."""
 
-    _kept: Kept[int, Repeated] = field(default_factory=Kept)
+    _kept: Kept[int, AnsweredCall] = field(default_factory=Kept)
 
-    def last(self, message: Message) -> Repeated | None:
+    def last(self, message: Message) -> AnsweredCall | None:
         """The call that a message repeats; ``None`` for another message, or for one that is not kept."""
         number = message.get(MARK)
         return None if number is True or not isinstance(number, int) else self._kept.get(number)
 
     def answer(
-        self, message: dict[str, Any], last: Repeated | None, answer: dict[str, Any]
+        self, message: dict[str, Any], last: AnsweredCall | None, answer: dict[str, Any]
     ) -> dict[str, Any]:
         """The answer to send, which is kept if the call may be repeated."""
         number = message.get("c")
@@ -154,12 +154,12 @@ class Answered:
         if len(text) > LARGEST_KEPT:
             return answer
         call = message if last is None else last.call
-        self._kept.put(number, Repeated(call, text), number if last is None else int(message[MARK]))
+        self._kept.put(number, AnsweredCall(call, text), number if last is None else int(message[MARK]))
         changes = None if last is None else _changes(last.text, text)
         return answer | {MARK: True} if changes is None else {CHANGES: changes}
 
 
-def whole_call(message: dict[str, Any], last: Repeated | None) -> dict[str, Any] | None:
+def whole_call(message: dict[str, Any], last: AnsweredCall | None) -> dict[str, Any] | None:
     """The call of a message; ``None`` for the repetition of one that is not kept."""
     if last is not None:
         return last.call | {key: message[key] for key in ("c", "t") if key in message}

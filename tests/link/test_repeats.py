@@ -23,7 +23,7 @@ from speck.errors import BinderError, Unreachable
 from speck.link.codec import Malformed
 from speck.link.frames import Assembly
 from speck.link.hub import Hub
-from speck.link.repeats import LARGEST_KEPT, MOST_KEPT, Answered, Asked, Forgotten, whole_call
+from speck.link.repeats import LARGEST_KEPT, MOST_KEPT, AnsweredCalls, Forgotten, SentCalls, whole_call
 from speck.server.agents import remote_binders
 from speck.store import Store
 from speck.testing.waiting import eventually
@@ -44,8 +44,8 @@ LIMIT = 30.0
 class Ends:
     """Both ends of a connection; ``sent`` are the messages, in both directions."""
 
-    asked: Asked = field(default_factory=Asked)
-    answered: Answered = field(default_factory=Answered)
+    calls: SentCalls = field(default_factory=SentCalls)
+    answered: AnsweredCalls = field(default_factory=AnsweredCalls)
     number: int = 0
     sent: list[dict[str, Any]] = field(default_factory=list)
 
@@ -64,10 +64,10 @@ class Ends:
         self, call: dict[str, Any] = CALL, limit: float = LIMIT, *, whole: bool = False
     ) -> Callable[[object], Any]:
         """Send a call; the result answers it."""
-        question = self.asked.question(call, whole=whole)
+        prepared = self.calls.prepared(call, whole=whole)
         self.number += 1
         number = self.number
-        message = self.carry(question.message(limit) | {"c": number})
+        message = self.carry(prepared.message(limit) | {"c": number})
         last = self.answered.last(message)
         asked = whole_call(message, last)
 
@@ -79,7 +79,7 @@ class Ends:
                 found = value if isinstance(value, dict) and "x" in value else {"r": value}
                 found = self.answered.answer(message, last, found)
             found = self.carry(found | {"c": number})
-            whole_answer = self.asked.answer(question, found, number, limit)
+            whole_answer = self.calls.answer(prepared, found, number, limit)
             return whole_answer.get("r", whole_answer.get("x"))
 
         return answer
@@ -164,7 +164,7 @@ def test_calls_under_way_at_once_get_their_own_answers() -> None:
 def test_a_call_that_the_agent_does_not_keep_is_sent_whole_again() -> None:
     ends = Ends()
     ends.ask(1)
-    ends.answered = Answered()
+    ends.answered = AnsweredCalls()
     with pytest.raises(Forgotten):
         ends.ask(2)
     assert ends.ask(2, whole=True) == 2
@@ -210,13 +210,13 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_a_large_answer_is_not_kept_for_an_agent_that_says_so() -> None:
-    asked = Asked()
-    asked.answer(asked.question(CALL), {"r": "a" * LARGEST_KEPT, "k": True}, 1, LIMIT)
-    assert asked.question(CALL).last is None
+    asked = SentCalls()
+    asked.answer(asked.prepared(CALL), {"r": "a" * LARGEST_KEPT, "k": True}, 1, LIMIT)
+    assert asked.prepared(CALL).last is None
 
 
 def test_an_older_coordinator_gets_whole_answers() -> None:
-    answered = Answered()
+    answered = AnsweredCalls()
     for number in (1, 2):
         message = CALL | {"c": number, "t": LIMIT}
         last = answered.last(message)
@@ -245,10 +245,10 @@ def test_an_older_coordinator_gets_whole_answers() -> None:
     ],
 )
 def test_changes_that_do_not_fit_are_refused(changes: object) -> None:
-    asked = Asked()
-    asked.answer(asked.question(CALL), {"r": {"a": 1}, "k": True}, 1, LIMIT)
+    asked = SentCalls()
+    asked.answer(asked.prepared(CALL), {"r": {"a": 1}, "k": True}, 1, LIMIT)
     with pytest.raises(Malformed, match="the changes of an answer do not fit"):
-        asked.answer(asked.question(CALL), {"d": changes}, 2, LIMIT)
+        asked.answer(asked.prepared(CALL), {"d": changes}, 2, LIMIT)
 
 
 # --- over a socket, with an agent of the test
