@@ -24,7 +24,7 @@ from benchmarks.common import Figure
 from benchmarks.wan.platform import Platform, Read, feed, read
 from benchmarks.wan.servers import Place, Servers
 from speck.core.job import Composition
-from speck.local.wan.network import Link, Network
+from speck.local.wan.network import EmulatedLink, Network
 
 ROUND_TRIP = 0.0186  # s
 NARROW = 2e6  # bit/s
@@ -82,7 +82,7 @@ def window_rows(runs: int, seconds: float, intervals: Sequence[float]) -> Iterat
 
 def _in_window(site: str, interval: float, seconds: float) -> Measured:
     """One measurement in which the client writes to the broker of a site."""
-    link = Link.of(None, ROUND_TRIP)
+    link = EmulatedLink.of(None, ROUND_TRIP)
     places = {name: Place(cores=1.0, engine="") for name in _SITES}
     rates = dict.fromkeys(TOPICS, rate(interval))
     with ExitStack() as stack:
@@ -96,7 +96,7 @@ def _in_window(site: str, interval: float, seconds: float) -> Measured:
 
 def speck_rows(runs: int, seconds: float, intervals: Sequence[float]) -> Iterator[Row]:
     """SpecK's job over an unbounded and a narrow link."""
-    unbounded, narrow = Link.of(None, ROUND_TRIP), Link.of(NARROW, ROUND_TRIP)
+    unbounded, narrow = EmulatedLink.of(None, ROUND_TRIP), EmulatedLink.of(NARROW, ROUND_TRIP)
     places = {_LOCAL: Place(cores=1.0), _REMOTE: Place(cores=1.0, tier="cloud")}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speck-fog-")))
@@ -130,7 +130,7 @@ class _MovableJob:
         self.composition = self.platform.placed(self.composition, {_NAME: site}).composition
         self.platform.apply(self.composition)
 
-    def measure(self, link: Link, reader: Read, seconds: float) -> Pair:
+    def measure(self, link: EmulatedLink, reader: Read, seconds: float) -> Pair:
         """One measurement at each site; ``link`` is that of the local site."""
         pair: Pair = {}
         for site in _SITES:

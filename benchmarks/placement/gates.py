@@ -38,7 +38,7 @@ from benchmarks.wan.servers import Place
 from binders.flink.metrics.collector import FETCHED
 from speck.coordinator.placing.placer import PlacementResult
 from speck.core.job import Composition
-from speck.local.wan.network import Link, unavailable
+from speck.local.wan.network import EmulatedLink, unavailable
 from speck.observe.pace import FRESH, LEAST
 from speck.placement.cost import PENALTY
 from speck.placement.problem import Weights
@@ -76,10 +76,10 @@ _SETS = {"all": GRAPHS, "fitted": FITTED, "unseen": UNSEEN}
 Run = dict[str, Any]
 
 
-def links(profile: str) -> dict[str, Link]:
+def links(profile: str) -> dict[str, EmulatedLink]:
     """The links of the sites: bounded at the edges, and the delay of the profile between each two."""
     bandwidth, round_trip = PROFILES[profile]
-    return {site: Link.of(None if site == CLOUD else bandwidth, round_trip) for site in SITES}
+    return {site: EmulatedLink.of(None if site == CLOUD else bandwidth, round_trip) for site in SITES}
 
 
 def places() -> dict[str, Place]:

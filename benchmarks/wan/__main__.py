@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from speck.local.wan import Link, Network, unavailable
+from speck.local.wan import EmulatedLink, Network, unavailable
 from testbed.results import add_output_options, published
 from testbed.termination import run
 from testbed.wan.measure import bandwidth, endpoint, round_trip
@@ -61,7 +61,7 @@ def measure(runs: int, seconds: float) -> dict[str, Any]:
 
 def profile(asked: float | None, trip: float, runs: int, seconds: float) -> dict[str, float]:
     """The measured figures of one profile."""
-    link = Link.of(asked, trip)
+    link = EmulatedLink.of(asked, trip)
     with Network({"A": link, "B": link}) as network, endpoint(network, "B"):
         trips = [round_trip(network, "A", "B") for _ in range(runs)]
         used, begun = processor_seconds(network.relay_pid), time.monotonic()
@@ -74,7 +74,7 @@ def profile(asked: float | None, trip: float, runs: int, seconds: float) -> dict
 
 def halving(runs: int, seconds: float) -> dict[str, float]:
     """A link of 25 Mbit/s that is halved while it is up."""
-    link, half = Link.of(25 * MBIT, 0.08), Link.of(12.5 * MBIT, 0.08)
+    link, half = EmulatedLink.of(25 * MBIT, 0.08), EmulatedLink.of(12.5 * MBIT, 0.08)
     with Network({"A": link, "B": link}) as network, endpoint(network, "B"):
         before = bandwidth(network, "A", "B", seconds)
         network.set_link("A", half)
@@ -84,7 +84,7 @@ def halving(runs: int, seconds: float) -> dict[str, float]:
 
 def outage() -> dict[str, float]:
     """The bytes of a transfer that pass a link before, during and after its outage, each within 2 s."""
-    link = Link.of(25 * MBIT, 0.04)
+    link = EmulatedLink.of(25 * MBIT, 0.04)
     with Network({"A": link, "B": link}) as network, endpoint(network, "B"), ThreadPoolExecutor(1) as threads:
         transfer = threads.submit(bandwidth, network, "A", "B", 6 * _OUTAGE)
         time.sleep(1)

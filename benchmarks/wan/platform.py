@@ -20,7 +20,7 @@ from speck.coordinator import Services, build
 from speck.coordinator.placing.placer import PlacementRequest, PlacementResult
 from speck.core.job import Composition
 from speck.core.settings import Settings
-from speck.local.wan.network import Link, Network
+from speck.local.wan.network import EmulatedLink, Network
 from speck.placement.profile import Inputs, Known
 from speck.schema.compositions import load_composition
 from speck.store import Store
@@ -132,7 +132,7 @@ class Platform:
     ``remote`` is that of :class:`Servers`.
     """
 
-    links: Mapping[str, Link]
+    links: Mapping[str, EmulatedLink]
     places: Mapping[str, Place]
     directory: Path
     remote: Mapping[str, tuple[str, str]] = field(default_factory=dict)

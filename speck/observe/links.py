@@ -34,7 +34,7 @@ LATENCY = 0.01  # s one way between a site and the middle of the network, assume
 _RETAINED = 30  # observations of a job: 5 minutes of one every 10 s
 _MEAN = 30.0  # s; a writer whose window is full sends in bursts, from one checkpoint to the next
 
-Link = tuple[str, str]  # the names of both sites
+SitePair = tuple[str, str]  # the names of both sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Crossing:
 class Crossings:
     """The last crossings of each job over each link."""
 
-    _of_links: dict[Link, dict[str, deque[Crossing]]] = field(default_factory=dict)
+    _of_links: dict[SitePair, dict[str, deque[Crossing]]] = field(default_factory=dict)
 
-    def add(self, link: Link, job: str, crossing: Crossing) -> None:
+    def add(self, link: SitePair, job: str, crossing: Crossing) -> None:
         """Add a job's crossing of a link."""
         jobs = self._of_links.setdefault(link, {})
         jobs.setdefault(job, deque(maxlen=_RETAINED)).append(crossing)
@@ -72,13 +72,13 @@ class Crossings:
             else:
                 del self._of_links[link]
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[SitePair]:
         """The links with crossings."""
         return list(self._of_links)
 
     def measured(
-        self, now: float, believed: Mapping[Link, float] = MappingProxyType({}), fresh: float = FRESH
-    ) -> dict[Link, LinkProfile]:
+        self, now: float, believed: Mapping[SitePair, float] = MappingProxyType({}), fresh: float = FRESH
+    ) -> dict[SitePair, LinkProfile]:
         """The links with a crossing within the last five minutes; ``believed`` are their bandwidths, bytes/s.
 
         A job counts towards the load for ``fresh`` seconds.
@@ -96,9 +96,9 @@ class Crossings:
         }
         return {link: each for link, each in found.items() if each is not None}
 
-    def _risen(self, oldest: float) -> set[Link]:
+    def _risen(self, oldest: float) -> set[SitePair]:
         """The links whose acknowledgements take longer, those of a broker excepted that is slow for all."""
-        writers: dict[Link, list[bool]] = {}
+        writers: dict[SitePair, list[bool]] = {}
         for link, jobs in self._of_links.items():
             for each in jobs.values():
                 if each[-1].at >= oldest and each[-1].median is not None:
@@ -147,7 +147,7 @@ def _written(series: Series) -> float | None:
 
 
 def _passive(
-    link: Link, jobs: Sequence[Sequence[Crossing]], now: float, fresh: float, queue_from: float
+    link: SitePair, jobs: Sequence[Sequence[Crossing]], now: float, fresh: float, queue_from: float
 ) -> LinkProfile | None:
     """A link as the crossings of its jobs show it.
 
@@ -208,7 +208,7 @@ def with_former(present: LinkProfile, former: LinkProfile | None, now: float) ->
 
 
 def link_profile(
-    link: Link, measured: MeasuredLink, declared: LinkProfile, now: float, fresh: float = FRESH
+    link: SitePair, measured: MeasuredLink, declared: LinkProfile, now: float, fresh: float = FRESH
 ) -> LinkProfile:
     """The best known values of a link.
 
@@ -248,7 +248,7 @@ def _since(link: LinkProfile | None, oldest: float) -> LinkProfile | None:
     return replace(link, round_trip=round_trip, bandwidth=bandwidth, load=load)
 
 
-def _assumed(link: Link) -> LinkProfile:
+def _assumed(link: SitePair) -> LinkProfile:
     return LinkProfile(
         source=link[0],
         target=link[1],
@@ -257,7 +257,7 @@ def _assumed(link: Link) -> LinkProfile:
     )
 
 
-def declared_link(inventory: Inventory, link: Link) -> LinkProfile:
+def declared_link(inventory: Inventory, link: SitePair) -> LinkProfile:
     """The declared values of a link: of its path (``links``), else of the uplinks of both sites.
 
     Both ends share the path, so that its bandwidth is the lower one, up at the one and down at the other,
@@ -274,7 +274,7 @@ def declared_link(inventory: Inventory, link: Link) -> LinkProfile:
     )
 
 
-def _lower_end(inventory: Inventory, link: Link) -> float | None:
+def _lower_end(inventory: Inventory, link: SitePair) -> float | None:
     """The lower declared bandwidth of both ends, bit/s."""
     source, target = (inventory.sites.get(name) for name in link)
     rates = [source.uplink.bandwidth] if source else []
@@ -282,7 +282,7 @@ def _lower_end(inventory: Inventory, link: Link) -> float | None:
     return min((rate for rate in rates if rate is not None), default=None)
 
 
-def _both_delays(inventory: Inventory, link: Link) -> float | None:
+def _both_delays(inventory: Inventory, link: SitePair) -> float | None:
     """The sum of the declared delays of both ends, s."""
     ends = [inventory.sites.get(name) for name in link]
     delays = [each.uplink.latency if each is not None else None for each in ends]
@@ -291,7 +291,7 @@ def _both_delays(inventory: Inventory, link: Link) -> float | None:
     return sum(LATENCY if each is None else each / 1000 for each in delays)
 
 
-def links_of(inventory: Inventory) -> list[Link]:
+def links_of(inventory: Inventory) -> list[SitePair]:
     """All links: from each site with engines to each other place with a broker."""
     sites: Sequence[Site] = [each for each in inventory.places() if each.engines]
     return [
@@ -303,8 +303,8 @@ def links_of(inventory: Inventory) -> list[Link]:
 
 
 def link_profiles(
-    inventory: Inventory, measured: Mapping[Link, MeasuredLink], now: float, fresh: float = FRESH
-) -> dict[Link, LinkProfile]:
+    inventory: Inventory, measured: Mapping[SitePair, MeasuredLink], now: float, fresh: float = FRESH
+) -> dict[SitePair, LinkProfile]:
     """All links of the inventory with their best known values, by the names of both ends.
 
     There is one for each two sites; :func:`measured_profiles` has those that something is measured of.
@@ -318,8 +318,8 @@ def link_profiles(
 
 
 def measured_profiles(
-    inventory: Inventory, measured: Mapping[Link, MeasuredLink], now: float, fresh: float = FRESH
-) -> dict[Link, LinkProfile]:
+    inventory: Inventory, measured: Mapping[SitePair, MeasuredLink], now: float, fresh: float = FRESH
+) -> dict[SitePair, LinkProfile]:
     """The links between places of the inventory that were ever measured, with their best known values."""
     places = {each.name for each in inventory.places()}
     return {

@@ -25,7 +25,7 @@ from speck.errors import SpeckError, one_line
 from speck.observe.links import (
     LONGEST,
     Crossings,
-    Link,
+    SitePair,
     crossing_of,
     declared_link,
     link_profile,
@@ -200,7 +200,7 @@ class Measures:
             if link is not None and crossing is not None:
                 self._crossings.add(link, copy.job.job_name, crossing)
 
-    def _link(self, copy: _Copy, broker: str) -> Link | None:
+    def _link(self, copy: _Copy, broker: str) -> SitePair | None:
         """The link from the site of a copy to a broker; ``None`` if that is its own, or not known."""
         broker = self.inventory.own_broker_address(broker)  # a job reports the address that it uses
         site, target = self._site_of(copy), self._place_of(broker)
@@ -208,7 +208,7 @@ class Measures:
             return None
         return site.name, target
 
-    def _link_from(self, copy: _Copy) -> Link | None:
+    def _link_from(self, copy: _Copy) -> SitePair | None:
         """The link from the broker that a copy reads to its site; as of :meth:`_link`."""
         broker, site = copy.job.source_broker, self._site_of(copy)
         source = self._place_of(broker)
@@ -266,11 +266,11 @@ class Measures:
         found = {name: self._estimate(copy, None, speeds).profile.cost for name, copy in copies.items()}
         return {name: cost.value for name, cost in found.items() if cost is not None}
 
-    def links(self) -> dict[Link, LinkProfile]:
+    def links(self) -> dict[SitePair, LinkProfile]:
         """All links between the places of the inventory, by the names of both ends."""
         return link_profiles(self.inventory, self._measured_links(), self.clock(), self._fresh)
 
-    def measured_links(self) -> dict[Link, LinkProfile]:
+    def measured_links(self) -> dict[SitePair, LinkProfile]:
         """The links that were measured; of all links (:meth:`links`) there is one for each two sites."""
         return measured_profiles(self.inventory, self._measured_links(), self.clock(), self._fresh)
 
@@ -339,7 +339,7 @@ class Measures:
         oldest = self.clock() - LONGEST
         return {key: each.since(oldest) for key, each in self.deployments.store.job_profiles().items()}
 
-    def _measured_links(self) -> dict[Link, MeasuredLink]:
+    def _measured_links(self) -> dict[SitePair, MeasuredLink]:
         """The measurements of links: the present passive ones in place of the stored ones."""
         found, now = self.deployments.store.links(), self.clock()
         with self._lock:
@@ -350,19 +350,19 @@ class Measures:
             found[link] = replace(stored, passive=with_former(profile, stored.passive, now))
         return found
 
-    def _believed(self, link: Link, stored: Mapping[Link, MeasuredLink], now: float) -> float:
+    def _believed(self, link: SitePair, stored: Mapping[SitePair, MeasuredLink], now: float) -> float:
         """The bandwidth of a link as it was known at the last write, bytes/s."""
         declared = declared_link(self.inventory, link)
         known = link_profile(link, stored.get(link, MeasuredLink()), declared, now, self._fresh).bandwidth
         return math.inf if known is None else known.value
 
-    def measured_link(self, link: Link) -> MeasuredLink:
+    def measured_link(self, link: SitePair) -> MeasuredLink:
         """The measurements of one link."""
         return self._measured_links().get(link, MeasuredLink())
 
     # --- writing
 
-    def put_active(self, link: Link, profile: LinkProfile) -> None:
+    def put_active(self, link: SitePair, profile: LinkProfile) -> None:
         """Write the result of a probe of a link; its other measurements stay."""
         with self.deployments.store.transaction() as transaction:
             transaction.put_link(*link, replace(self.measured_link(link), active=profile))

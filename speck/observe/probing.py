@@ -21,7 +21,7 @@ from speck.core.inventory import Inventory, Site
 from speck.core.profile import CoreProbe
 from speck.errors import BinderError, Conflict, NoCapacity, SpeckError, one_line
 from speck.loop import Loop
-from speck.observe.links import ACTIVE, Link
+from speck.observe.links import ACTIVE, SitePair
 from speck.observe.measures import Measures
 from speck.placement.profile import Known, LinkProfile, SiteProfile, Value
 from speck.store.profiles import MeasuredLink
@@ -84,7 +84,7 @@ class Prober:
         with self._lock:
             return list(self._probes)
 
-    def begin(self, links: Iterable[Link], sites: Iterable[str]) -> None:
+    def begin(self, links: Iterable[SitePair], sites: Iterable[str]) -> None:
         """Begin to probe these links and sites, instead of those of the last request.
 
         Raises :class:`~speck.errors.Conflict` while probes run.

@@ -38,7 +38,7 @@ from testbed.faults.rig import (
     FLINK_CODE,
     SPARK_CODE,
     Account,
-    Link,
+    CuttableRelay,
     Rig,
     await_that,
     job,
@@ -135,7 +135,7 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
     """
     checkpoints = {"execution.checkpointing.dir": rig.flink.cluster.checkpoints.as_uri()}
     far = FlinkServer(rig.directory / f"far-{time.monotonic_ns()}", conf=checkpoints, small=True)
-    way = Link(far.ports[0])
+    way = CuttableRelay(far.ports[0])
     with far, way:
         there = f"http://127.0.0.1:{way.port}/"
 
@@ -172,14 +172,14 @@ def leave_site(rig: Rig, messages: int, rate: float = 500.0) -> Account:
         return account
 
 
-def leave_with_broker(rig: Rig, far: FlinkServer, way: Link) -> None:
+def leave_with_broker(rig: Rig, far: FlinkServer, way: CuttableRelay) -> None:
     """A job leaves a site that is gone with the broker from which it reads; the broker comes back first.
 
     What waits there is given up, so nothing is counted.  Raises :class:`RuntimeError` when something is left.
     """
     there = f"http://127.0.0.1:{way.port}/"
     directory = rig.directory / f"corner-{time.monotonic_ns()}"
-    with MosquittoServer(directory) as corner, Link(corner.port) as wire:
+    with MosquittoServer(directory) as corner, CuttableRelay(corner.port) as wire:
 
         def alone(engine: str, source: str) -> str:
             count = (FLINK_CODE, "io.speck.flink.jobs.CountByKey")

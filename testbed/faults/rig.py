@@ -85,7 +85,7 @@ def await_that(ask: Callable[[], _T], accept: Callable[[_T], bool], patience: fl
     return answer
 
 
-class Link(Relay):
+class CuttableRelay(Relay):
     """A way to a broker; while it is cut, nothing comes through, without an error."""
 
     def __init__(self, server_port: int, scheme: str = "tcp") -> None:
@@ -282,7 +282,7 @@ class Rig:
         self.directory = directory
         self.edge = MosquittoServer(directory / "edge")
         self.middle: Middle = MIDDLES[middle](directory / "middle", settings)
-        self.link = Link(self.middle.port, self.middle.scheme)
+        self.link = CuttableRelay(self.middle.port, self.middle.scheme)
         self.middle.reached_at(self.link.port)
         self.spark = SparkServer(directory / "spark")
         self.flink = FlinkServer(directory / "flink", conf=_HEARTBEATS)

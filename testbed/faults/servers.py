@@ -28,7 +28,7 @@ from speck.client import RequestRefused
 from testbed import ROOT
 from testbed.faults.flow import Sender
 from testbed.faults.mixed import BRANCHES, A, Counts, Ends, Form, Mixed, account
-from testbed.faults.rig import Account, Link, await_that, paho_client
+from testbed.faults.rig import Account, CuttableRelay, await_that, paho_client
 from testbed.faults.served import Served
 from testbed.jdk import tool
 from testbed.servers.flink import FlinkServer
@@ -195,7 +195,7 @@ class Testbed:
         self.flink = SmallFlink(directory / "flink", layout.workers, directory / "states", layout.java)
         self.far = SmallFlink(directory / "far", 1, directory / "states")
         self.standalone = LooseCluster(directory / "standalone")
-        self.rest = Link(self.flink.ports[0])
+        self.rest = CuttableRelay(self.flink.ports[0])
         self.served: Served | None = None
         self._stack = ExitStack()
         self._trials = 0

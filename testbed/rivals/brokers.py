@@ -14,7 +14,7 @@ from binders.kafka.local import server_jars
 from speck.errors import LocalError
 from testbed.faults.flow import Publisher, client
 from testbed.faults.middle import KafkaMiddle
-from testbed.faults.rig import PATIENCE, Link
+from testbed.faults.rig import PATIENCE, CuttableRelay
 from testbed.rivals.kafka_flow import consuming, producing, servers
 from testbed.servers.base import NotInstalled
 from testbed.servers.mosquitto import MosquittoServer
@@ -38,7 +38,7 @@ class Brokers(Protocol):
     def server(self, directory: Path) -> Broker:
         """A server that keeps its files in ``directory``; not started yet."""
 
-    def link(self, server: Broker) -> Link:
+    def link(self, server: Broker) -> CuttableRelay:
         """A way to a server that can be cut; made before the server starts."""
 
     def make_topic(self, address: str, topic: str) -> None:
@@ -61,9 +61,9 @@ class MosquittoBrokers:
         """See :class:`Brokers`."""
         return MosquittoServer(directory, _SAVING)
 
-    def link(self, server: Broker) -> Link:
+    def link(self, server: Broker) -> CuttableRelay:
         """See :class:`Brokers`."""
-        return Link(server.port)
+        return CuttableRelay(server.port)
 
     def make_topic(self, address: str, topic: str) -> None:
         """Do nothing."""
@@ -127,10 +127,10 @@ class KafkaBrokers:
         """See :class:`Brokers`."""
         return KafkaMiddle(directory)
 
-    def link(self, server: Broker) -> Link:
+    def link(self, server: Broker) -> CuttableRelay:
         """See :class:`Brokers`; all clients go this way, since the server names it to them."""
         assert isinstance(server, KafkaMiddle)
-        link = Link(server.port, server.scheme)
+        link = CuttableRelay(server.port, server.scheme)
         server.reached_at(link.port)
         return link
 

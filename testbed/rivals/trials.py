@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testbed.faults.rig import Link
+from testbed.faults.rig import CuttableRelay
 from testbed.rivals.brokers import Broker, Brokers, MosquittoBrokers
 from testbed.rivals.hops import SINK, SOURCE, End, Hop, ends, side_by_side, through
 from testbed.servers.base import RealServer
@@ -32,7 +32,7 @@ class Trial:
     def __init__(self, brokers: Brokers) -> None:
         """Prepare it; a subclass adds its servers to ``servers``."""
         self.brokers = brokers
-        self.servers: list[Broker | Link] = []
+        self.servers: list[Broker | CuttableRelay] = []
         self._stack = ExitStack()
 
     @property

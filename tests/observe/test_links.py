@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from speck.core.inventory import Broker, Inventory, Uplink
-from speck.core.inventory import Link as InventoryLink
+from speck.core.inventory import Broker, Inventory, Link, Uplink
 from speck.core.profile import AckSample
 from speck.observe.links import (
     WIRE_OVERHEAD,
@@ -112,7 +111,7 @@ def test_the_slower_end_and_the_sum_of_the_delays_are_declared() -> None:
 
 
 def test_a_declared_path_and_a_downlink_come_before_the_uplinks() -> None:
-    paths = (InventoryLink(source="A", target="D", bandwidth=8e6, latency=30),)
+    paths = (Link(source="A", target="D", bandwidth=8e6, latency=30),)
     declared = declared_link(replace(INVENTORY, links=paths), ("D", "A"))  # also of the other direction
     assert (declared.bandwidth, declared.round_trip) == (
         Value(1e6, Known.DECLARED),

@@ -19,7 +19,7 @@ from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
-from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, Counts, Link, Load, await_that, job
+from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, Counts, CuttableRelay, Load, await_that, job
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -33,7 +33,7 @@ FORWARD = (FLINK_CODE, "io.speck.flink.jobs.Forward")
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 
-class Way(Link):
+class Way(CuttableRelay):
     """The way to a cluster's REST interface."""
 
     def lose_answers(self, marker: bytes) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from speck.local.wan import Link, Network
+from speck.local.wan import EmulatedLink, Network
 from speck.local.wan.cgroup import CpuQuota
 from testbed import ROOT
 from testbed.wan.endpoint import round_trip as round_trip_from_here
@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("needs_network")]
 
 @pytest.fixture(name="network", scope="module")
 def network_fixture(needs_network: None) -> Iterator[Network]:
-    link = Link.of(_BANDWIDTH, _TRIP)
-    with Network({"A": link, "B": link, "C": Link()}) as network, endpoint(network, "B"):
+    link = EmulatedLink.of(_BANDWIDTH, _TRIP)
+    with Network({"A": link, "B": link, "C": EmulatedLink()}) as network, endpoint(network, "B"):
         yield network
 
 
@@ -69,7 +69,7 @@ def test_nothing_passes_during_an_outage(network: Network) -> None:
 
 def test_a_link_that_gets_narrower_passes_what_waits_already() -> None:
     """A transfer that begins has large packets in the queue; the change comes at once after it."""
-    wide, narrow = Link.of(25e6, 0.08), Link.of(12.5e6, 0.08)
+    wide, narrow = EmulatedLink.of(25e6, 0.08), EmulatedLink.of(12.5e6, 0.08)
     with Network({"A": wide, "B": wide}) as network, endpoint(network, "B"):
         for _ in range(4):
             network.set_link("A", wide)
@@ -86,7 +86,7 @@ def test_processes_use_no_more_cores_than_their_quota() -> None:
 
 
 def test_it_leaves_nothing_behind() -> None:
-    with Network({"A": Link(up=1e6), "B": Link()}) as network:
+    with Network({"A": EmulatedLink(up=1e6), "B": EmulatedLink()}) as network:
         names = {network.namespace("A"), network.namespace("B")}
         relay = network.relay_pid
         assert names <= _namespaces()

@@ -16,7 +16,7 @@ from binders.spark import CONNECT
 from speck import local
 from speck.binder import LocalServer, Registry
 from speck.errors import LocalError
-from speck.local.wan import Link, Network
+from speck.local.wan import EmulatedLink, Network
 from speck.schema.inventory import load_inventory
 from testbed.servers.mosquitto import PROGRAM as MOSQUITTO
 
@@ -61,7 +61,7 @@ def registry_of(engine: LocalServer) -> Registry:
 @pytest.mark.engine
 def test_the_servers_of_a_site_run_in_its_namespace(tmp_path: Path) -> None:
     with (
-        Network({"A": Link.of(2e6, 0.04), "B": Link()}) as network,
+        Network({"A": EmulatedLink.of(2e6, 0.04), "B": EmulatedLink()}) as network,
         local.up(tmp_path, ["A", "B"], registry=registry_of(Anywhere()), network=network) as sites,
     ):
         for site in sites.sites:
@@ -78,7 +78,7 @@ def test_the_servers_of_a_site_run_in_its_namespace(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("needs_network")
 @pytest.mark.engine
 def test_engines_that_know_loopback_only_are_refused(tmp_path: Path) -> None:
-    with Network({"A": Link()}) as network, pytest.raises(LocalError, match="runs on loopback only"):
+    with Network({"A": EmulatedLink()}) as network, pytest.raises(LocalError, match="runs on loopback only"):
         local.up(tmp_path, ["A"], registry=registry_of(Loopback()), network=network)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from speck.cli.demo.placed import PlacedDemo
 from speck.cli.demo.stages import CLOUD, COMPOSITION, by_kind
 from speck.errors import LocalError, SpeckError
-from speck.local.wan import Link, Network, unavailable
+from speck.local.wan import EmulatedLink, Network, unavailable
 
 PERIOD = 5.0  # s between two decisions
 RATE = 1000.0  # lines/s
@@ -37,7 +37,7 @@ class AdaptedDemo(PlacedDemo):
     def _network(self) -> Network:
         if reason := unavailable():
             raise LocalError(f"no sites in a wide area network can be made on this machine: {reason}")
-        links = dict.fromkeys("ABC", Link.of(_EDGE, _TRIP)) | {CLOUD: Link.of(_CLOUD, _TRIP)}
+        links = dict.fromkeys("ABC", EmulatedLink.of(_EDGE, _TRIP)) | {CLOUD: EmulatedLink.of(_CLOUD, _TRIP)}
         self._wan = self._cleanup.enter_context(Network(links))
         self._view.line(
             f"links of A, B, C: {_mbit(_EDGE)}, of {CLOUD}: {_mbit(_CLOUD)}, {_TRIP:g} s to and fro"
@@ -79,7 +79,7 @@ class AdaptedDemo(PlacedDemo):
 
     def _worsen(self) -> None:
         self._view.phase(f"The link of {SLOWED} gets worse: {_mbit(_EDGE)} -> {_mbit(_WORSE)}")
-        self._wan.set_link(SLOWED, Link.of(_WORSE, _TRIP))
+        self._wan.set_link(SLOWED, EmulatedLink.of(_WORSE, _TRIP))
 
     def _observe(self) -> bool:
         """Show the decisions since the last look; True if there was a step."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.observe.links import Link, links_of
+from speck.observe.links import SitePair, links_of
 from speck.observe.measures import JobMeasure, Measures
 from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
@@ -89,7 +89,7 @@ class ProfileQueries:
     def _all_places(self) -> set[str]:
         return {each.name for each in self.inventory.places()}
 
-    def _links(self, places: set[str]) -> list[Link]:
+    def _links(self, places: set[str]) -> list[SitePair]:
         return [link for link in links_of(self.inventory) if places.issuperset(link)]
 
     def _sites(self, places: set[str]) -> list[str]:

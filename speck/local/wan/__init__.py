@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from speck.local.wan.namespaces import in_own_namespaces
-from speck.local.wan.network import Link, Network, unavailable
+from speck.local.wan.network import EmulatedLink, Network, unavailable
 
-__all__ = ["Link", "Network", "in_own_namespaces", "unavailable"]
+__all__ = ["EmulatedLink", "Network", "in_own_namespaces", "unavailable"]

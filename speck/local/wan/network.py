@@ -40,7 +40,7 @@ _TABLE = 100  # of routes for packets that come from a site
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class EmulatedLink:
     """A site's link: bandwidths in bit/s (``None``: unbounded), ``delay`` one way to the middle, s."""
 
     up: float | None = None
@@ -49,7 +49,7 @@ class Link:
     loss: float = 0.0
 
     @classmethod
-    def of(cls, bandwidth: float | None, round_trip: float, loss: float = 0.0) -> Link:
+    def of(cls, bandwidth: float | None, round_trip: float, loss: float = 0.0) -> EmulatedLink:
         """A link of the same bandwidth both ways, two of which have this round trip time, s."""
         return cls(bandwidth, bandwidth, round_trip / 4, loss)
 
@@ -70,7 +70,7 @@ def unavailable() -> str:
     if missing:
         return f"a network needs {' and '.join(missing)} (iproute2)"
     try:
-        with Network({"A": Link(up=1e6)}):
+        with Network({"A": EmulatedLink(up=1e6)}):
             return ""
     except (LocalError, OSError) as error:  # in a container without the right to
         return f"a network needs network namespaces: {error}"
@@ -82,7 +82,7 @@ class Network:
     Raises :class:`~speck.errors.LocalError` for a command that fails.
     """
 
-    def __init__(self, links: Mapping[str, Link]) -> None:
+    def __init__(self, links: Mapping[str, EmulatedLink]) -> None:
         self.links = dict(links)
         self._numbers = {name: number for number, name in enumerate(links, start=1)}
         self._mark = f"speck{uuid.uuid4().hex[:6]}"
@@ -129,7 +129,7 @@ class Network:
 
     # --- links
 
-    def set_link(self, site: str, link: Link) -> None:
+    def set_link(self, site: str, link: EmulatedLink) -> None:
         """Change the link of a site; packets on their way keep their delay."""
         self.links[site] = link
         _shape(["ip", "netns", "exec", self.namespace(site)], "wan", link.up)
