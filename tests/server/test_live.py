@@ -20,7 +20,7 @@ from speck.core.inventory import Inventory
 from speck.errors import StoreError
 from speck.server.api import live
 from speck.server.api.feed import Feed
-from speck.server.api.live import Live, Part, Watcher, lines
+from speck.server.api.live import Live, LiveSection, Watcher, lines
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.servers.rest import RestServer, rest_server, yaml_of
@@ -110,7 +110,9 @@ def test_what_cannot_be_looked_at_is_told_and_keeps_nothing_else() -> None:
         raise StoreError("the store is gone")
 
     feed = Feed()
-    watcher = Watcher(feed, [Part("jobs", 60, fail), Part("sites", 60, lambda: {"site": {"A": 1}})])
+    watcher = Watcher(
+        feed, [LiveSection("jobs", 60, fail), LiveSection("sites", 60, lambda: {"site": {"A": 1}})]
+    )
     watcher.start()
     assert watcher.has_read.wait(60)
     watcher.end()

@@ -232,7 +232,7 @@ def test_whoever_sees_an_outcome_finds_its_event(rest: RestServer, agents: Agent
         if event.kind == EventKind.UPGRADING:
             return
         now = rest.services.upgrades.last()
-        parts = [each for each in now.parts.values() if event.message.startswith(f"site {each.site!r}")]
+        parts = [each for each in now.sites.values() if event.message.startswith(f"site {each.site!r}")]
         seen.append((event.kind, parts[0].state if parts else now.state))
 
     rest.coordinator.store.on_event.append(note)

@@ -62,7 +62,7 @@ def grown(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str], i
 
 
 @dataclass
-class Part:
+class SiteUpgrade:
     """One site of an upgrade; ``version`` is that of its agent before."""
 
     site: str
@@ -86,7 +86,7 @@ class RollOut:
     settle: float
     current: Sequence[str] = ()
     away: Sequence[str] = ()
-    parts: dict[str, Part] = field(default_factory=dict)
+    sites: dict[str, SiteUpgrade] = field(default_factory=dict)
     state: RollOutState = RollOutState.PLANNED
     author: str = ""
     started: float | None = None
@@ -107,13 +107,15 @@ class RollOut:
         away: Iterable[str] = (),
     ) -> RollOut:
         """An upgrade that has not begun; ``versions`` are those of the agents now."""
-        parts = {
-            site: Part(site, wave, versions[site]) for wave, sites in enumerate(waves, 1) for site in sites
+        sites = {
+            site: SiteUpgrade(site, wave, versions[site])
+            for wave, names in enumerate(waves, 1)
+            for site in names
         }
-        return cls(version, waves, settle, sorted(current), sorted(away), parts)
+        return cls(version, waves, settle, sorted(current), sorted(away), sites)
 
     def begin(self, author: str, now: float) -> None:
-        """Begin."""
+        """Begin at a time (Unix, s), at the request of a user."""
         with self._lock:
             self.state, self.author, self.started = RollOutState.RUNNING, author, now
 
@@ -125,14 +127,14 @@ class RollOut:
     def note(self, site: str, state: SiteState, error: str = "") -> None:
         """Note the progress at a site."""
         with self._lock:
-            self.parts[site].state, self.parts[site].error = state, error
+            self.sites[site].state, self.sites[site].error = state, error
 
     def end(self, now: float, error: str = "") -> None:
         """End, with the reason why it stopped or an empty text."""
         with self._lock:
             self.state = RollOutState.FAILED if error else RollOutState.SUCCEEDED
             self.error, self.ended, self.waits = error, now, ""
-            for each in self.parts.values():
+            for each in self.sites.values():
                 if each.state is SiteState.PENDING:
                     each.state = SiteState.UNTOUCHED
 
@@ -140,7 +142,7 @@ class RollOut:
         """The sites that were not touched so far."""
         untouched = (SiteState.PENDING, SiteState.UNTOUCHED)
         with self._lock:
-            return [each.site for each in self.parts.values() if each.state in untouched]
+            return [each.site for each in self.sites.values() if each.state in untouched]
 
     def to_dict(self) -> dict[str, Any]:
         """The upgrade as plain data."""
@@ -164,7 +166,7 @@ class RollOut:
                         "state": each.state,
                         "error": each.error,
                     }
-                    for each in self.parts.values()
+                    for each in self.sites.values()
                 ],
                 "current": list(self.current),
                 "away": list(self.away),

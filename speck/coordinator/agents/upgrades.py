@@ -108,10 +108,10 @@ class Upgrades:
             if self._last is not None and self._last.state is RollOutState.RUNNING:
                 at = f"wave {self._last.wave} of {len(self._last.waves)}"
                 raise Busy(f"an upgrade of agents is in progress ({at}; retry when it has finished)")
-            if busy := self._busy(planned.parts, by_users=True):
+            if busy := self._busy(planned.sites, by_users=True):
                 raise Busy(f"{busy} (retry when it has finished)")
             planned.begin(author, self._now())
-            names = ", ".join(planned.parts) or "none"
+            names = ", ".join(planned.sites) or "none"
             text = (
                 f"upgrade of agents to version {planned.version}, waves: {len(planned.waves)}, sites: {names}"
             )
@@ -249,7 +249,7 @@ class Upgrades:
             if found is Arrival.UNCLEAR:
                 found = self._asked_again(wires, site)
             if found is Arrival.ARRIVED:
-                old = rollout.parts[site].version
+                old = rollout.sites[site].version
                 self._report(
                     EventKind.UPGRADED, f"site {site!r}: its agent was upgraded from {old} to {version}"
                 )

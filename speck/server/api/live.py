@@ -1,6 +1,6 @@
 """The live view: jobs, operations, events and sites as they change, read once for all followers.
 
-Nothing is read while there is no follower.  A part that takes long to read is read less often, so that
+Nothing is read while there is no follower.  A section that takes long to read is read less often, so that
 following costs a bounded share of the time.  Sites are read by a thread of their own, since engines and
 brokers are asked, and may be slow to answer.
 """
@@ -28,7 +28,7 @@ CHECK = 1.0  # s; a token that is withdrawn, or gets another role, ends its stre
 EVENTS = 200  # last lines of the audit log
 LINKED_SITES = 50  # of which all links are in the view; of more, the measured ones
 OPERATIONS = 8  # last operations that have their actions in the view; the others are at /operations/ID
-_SHARE = 10  # times the duration of a read, after which the part is read again
+_SHARE = 10  # times the duration of a read, after which the section is read again
 _FIRST = 10.0  # s, that the first follower waits for the first items
 
 _log = logging.getLogger(__name__)
@@ -37,8 +37,8 @@ Items = Mapping[str, Mapping[str, Any]]  # by kind and name
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of the view, read every ``period`` seconds at most; ``read`` returns all items of some kinds."""
+class LiveSection:
+    """A section of the view, read every ``period`` s at most; ``read`` returns all items of some kinds."""
 
     name: str
     period: float
@@ -46,13 +46,13 @@ class Part:
 
 
 class Watcher:
-    """Reads its parts in a thread of its own and puts the items into a feed, until it is ended."""
+    """Reads its sections in a thread of its own and puts the items into a feed, until it is ended."""
 
-    def __init__(self, feed: Feed, parts: Sequence[Part]) -> None:
-        self._feed, self._parts = feed, parts
-        self._due = {part.name: 0.0 for part in parts}  # monotonic, s
+    def __init__(self, feed: Feed, sections: Sequence[LiveSection]) -> None:
+        self._feed, self._sections = feed, sections
+        self._due = {section.name: 0.0 for section in sections}  # monotonic, s
         self.has_read = threading.Event()
-        name = parts[0].name
+        name = sections[0].name
         self.loop = Loop(f"live {name}", f"a read of the live {name}", self._read_due)
 
     def start(self) -> None:
@@ -68,27 +68,27 @@ class Watcher:
         self.loop.close()
 
     def _read_due(self) -> float:
-        """Read the parts that are due; returns the time until the next one is, s."""
-        for part in self._parts:
+        """Read the sections that are due; returns the time until the next one is, s."""
+        for section in self._sections:
             began = time.monotonic()
-            if began >= self._due[part.name]:
-                self._read(part)
+            if began >= self._due[section.name]:
+                self._read(section)
                 ended = time.monotonic()
-                self._due[part.name] = ended + max(part.period, _SHARE * (ended - began))
+                self._due[section.name] = ended + max(section.period, _SHARE * (ended - began))
         self.has_read.set()
         return max(0.01, min(self._due.values()) - time.monotonic())
 
-    def _read(self, part: Part) -> None:
+    def _read(self, section: LiveSection) -> None:
         try:
-            items, trouble = part.read(), {}
+            items, trouble = section.read(), {}
         except SpeckError as error:
-            items, trouble = {}, {part.name: str(error)}
-        except Exception as error:  # a fault of one part must not end the updates of all watchers
-            _log.exception("reading the live %s failed", part.name)
-            items, trouble = {}, {part.name: f"internal error: {error!r}"}
+            items, trouble = {}, {section.name: str(error)}
+        except Exception as error:  # a fault of one section must not end the updates of all watchers
+            _log.exception("reading the live %s failed", section.name)
+            items, trouble = {}, {section.name: f"internal error: {error!r}"}
         if self.loop.is_closed:
             return
-        for kind, found in (*items.items(), (f"trouble-{part.name}", trouble)):
+        for kind, found in (*items.items(), (f"trouble-{section.name}", trouble)):
             self._feed.put(kind, found)
 
 
@@ -111,7 +111,7 @@ class Live:
             if self._closed or self._followers >= self.most:
                 return False
             if not self._watchers:
-                self._watchers = [Watcher(self.feed, parts) for parts in _parts(self.services)]
+                self._watchers = [Watcher(self.feed, sections) for sections in _sections(self.services)]
             try:
                 for each in self._watchers:  # which may have been without a thread at the last attempt
                     each.start()
@@ -177,23 +177,23 @@ def _version(last: str, mark: str) -> int:
     return int(number) if known == mark and number.isascii() and number.isdigit() and len(number) < 16 else 0
 
 
-# --- the parts
+# --- the sections
 
 
-def _parts(services: Services) -> tuple[Sequence[Part], ...]:
-    """The parts of each watcher."""
+def _sections(services: Services) -> tuple[Sequence[LiveSection], ...]:
+    """The sections of each watcher."""
     queries = services.queries
     quick = (
-        Part("operations", 0.25, lambda: operations(queries.operations.recent())),
-        Part("jobs", 1.0, lambda: _jobs(queries)),
-        Part("compositions", 1.0, lambda: _compositions(queries)),
-        Part("events", 1.0, lambda: {"event": lines(queries.events(EVENTS))}),
-        Part("rates", 1.0, lambda: _rates(queries)),
-        Part("placement", 1.0, lambda: _placement(services)),
-        Part("workers", 2.0, lambda: _workers(services.sites)),
-        Part("links", 10.0, lambda: _links(services)),
+        LiveSection("operations", 0.25, lambda: operations(queries.operations.recent())),
+        LiveSection("jobs", 1.0, lambda: _jobs(queries)),
+        LiveSection("compositions", 1.0, lambda: _compositions(queries)),
+        LiveSection("events", 1.0, lambda: {"event": lines(queries.events(EVENTS))}),
+        LiveSection("rates", 1.0, lambda: _rates(queries)),
+        LiveSection("placement", 1.0, lambda: _placement(services)),
+        LiveSection("workers", 2.0, lambda: _workers(services.sites)),
+        LiveSection("links", 10.0, lambda: _links(services)),
     )
-    return quick, (Part("sites", 10.0, lambda: _reached(services.sites)),)
+    return quick, (LiveSection("sites", 10.0, lambda: _reached(services.sites)),)
 
 
 def _jobs(queries: Queries) -> Items:
