@@ -6,6 +6,7 @@ import json
 import time
 from typing import Any
 
+from binders.common.session_records import json_object
 from binders.kafka.client import Connected
 from binders.kafka.names import CONTROL, PROBE
 from speck.errors import Unreachable
@@ -84,12 +85,12 @@ class ControlLog:
 
     def get(self, key: str) -> dict[str, Any]:
         """The record as a JSON object; empty if there is none, or other content."""
-        return _json_object(self._records.get(key))
+        return json_object(self._records.get(key))
 
     def below(self, prefix: str) -> dict[str, dict[str, Any]]:
         """The records whose keys begin so, by the rest of the key, in its order."""
         return {
-            key.removeprefix(prefix): _json_object(value)
+            key.removeprefix(prefix): json_object(value)
             for key, value in sorted(self._records.items())
             if key.startswith(prefix)
         }
@@ -102,11 +103,3 @@ class ControlLog:
             self._records.pop(key, None)
         else:
             self._records[key] = value
-
-
-def _json_object(payload: bytes | None) -> dict[str, Any]:
-    try:
-        content = json.loads(payload) if payload is not None else {}
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from binders.common.session_records import json_object
 from binders.kafka.client import Connected, first_line
 from binders.kafka.control_log import describe
 from binders.kafka.epochs import EpochOf, epoch_ends, kept_offset
@@ -225,19 +225,11 @@ def _epoch(topic: str, partition: int, commit: Any) -> EpochOf:
 
 
 def _place(topic: str, commits: Mapping[int, Any], ends: Mapping[EpochOf, int]) -> Place:
-    metadata = [_parsed(each.metadata) for each in commits.values()]
+    metadata = [json_object(each.metadata) for each in commits.values()]
     return Place(
         {part: kept_offset(at.offset, ends.get(_epoch(topic, part, at))) for part, at in commits.items()},
         min(metadata, key=lambda each: each.get("attempt", -1)),
     )
-
-
-def _parsed(metadata: str) -> dict[str, Any]:
-    try:
-        content = json.loads(metadata)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _sum(one: Unread, other: Unread) -> Unread:

@@ -9,12 +9,20 @@ Deleting a session replaces its fence with a tombstone, which prevents a returni
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from binders.common.session_records import (
+    attempt_of,
+    is_tombstone,
+    json_object,
+    named_owner,
+    owned_by,
+    owner_of,
+    topics_of,
+)
 from binders.mqtt.connection import Connection
 from binders.mqtt.retained import retained_all, retained_below
 from speck.binder import OwnedSession
@@ -28,7 +36,6 @@ TOMBSTONE_SECONDS = 28 * 24 * 3600  # longer than any engine is expected to rest
 _RESEND_REQUESTS = "speck/again/"
 _REQUEST_SECONDS = 3600  # for which a broker keeps a request to a job that is away
 _NOTES, _FENCES = "speck/session/", fence_topic("")
-_IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
 
 
 def note_topic(session: str) -> str:
@@ -53,13 +60,13 @@ class SessionRecords:
     def read(cls, control: Connection, session: str) -> SessionRecords:
         """Both, read from the broker."""
         topics = note_topic(session), fence_topic(session)
-        note, fence = (_json_object(each) for each in retained_all(control, topics))
+        note, fence = (json_object(each) for each in retained_all(control, topics))
         return cls(session, note, fence)
 
     @property
     def filters(self) -> list[str]:
         """The topic filters of the note."""
-        return _filters(self.note)
+        return topics_of(self.note)
 
     @property
     def pending(self) -> bool:
@@ -73,8 +80,7 @@ class SessionRecords:
     @property
     def fenced(self) -> int:
         """The attempt that the fence or the tombstone names; -1 for none."""
-        number = self.fence.get("attempt")
-        return number if isinstance(number, int) else -1
+        return attempt_of(self.fence)
 
     @property
     def read_by(self) -> int | None:
@@ -85,18 +91,16 @@ class SessionRecords:
     @property
     def deleted(self) -> bool:
         """True if there is a tombstone."""
-        return self.fence.get("deleted") is True
+        return is_tombstone(self.fence)
 
     @property
     def owner(self) -> str:
         """The owner; empty if there is none, as for deleted sessions."""
-        if self.deleted and not self.note:
-            return ""
-        return _owner(self.note) or _owner(self.fence)
+        return owner_of(self.note, self.fence)
 
     def name_only(self, owner: str) -> bool:
         """True if all of the records that there are name this owner."""
-        return all(_owner(each) == owner for each in (self.note, self.fence) if each)
+        return all(named_owner(each) == owner for each in (self.note, self.fence) if each)
 
     def reject_foreign(self, owner: str, address: str) -> None:
         """Raise :class:`SessionOfAnother` if another than ``owner`` (empty: not checked) owns the session."""
@@ -114,7 +118,7 @@ def write_note(
     control: Connection, session: str, filters: Iterable[str], owner: str, *, pending: bool = False
 ) -> None:
     """Write the note of a session."""
-    content: dict[str, Any] = {"topics": sorted(filters)} | _owned_by(owner)
+    content: dict[str, Any] = {"topics": sorted(filters)} | owned_by(owner)
     _write(control, note_topic(session), content | ({"pending": True} if pending else {}))
 
 
@@ -125,7 +129,7 @@ def write_writers(control: Connection, session: str, writers: Iterable[str]) -> 
 
 def write_fence(control: Connection, session: str, attempt: int, owner: str) -> None:
     """Write the fence of a session."""
-    _write(control, fence_topic(session), {"attempt": attempt} | _owned_by(owner))
+    _write(control, fence_topic(session), {"attempt": attempt} | owned_by(owner))
 
 
 def write_tombstone(control: Connection, records: SessionRecords, owner: str) -> None:
@@ -136,7 +140,7 @@ def write_tombstone(control: Connection, records: SessionRecords, owner: str) ->
     if not records.note and not records.fence:
         return
     number = records.fenced if records.deleted else max(records.fenced, 0) + 1
-    content = {"attempt": number, "deleted": True} | _owned_by(owner)
+    content = {"attempt": number, "deleted": True} | owned_by(owner)
     _write(control, fence_topic(records.session), content, TOMBSTONE_SECONDS)
 
 
@@ -154,14 +158,14 @@ def hand_over(control: Connection, records: SessionRecords, owner: str) -> None:
     if records.note:
         write_note(control, records.session, records.filters, owner, pending=records.pending)
     if records.fence:
-        _write(control, fence_topic(records.session), records.fence | _owned_by(owner))
+        _write(control, fence_topic(records.session), records.fence | owned_by(owner))
 
 
 def owned_sessions(control: Connection) -> list[OwnedSession]:
     """The sessions at the broker whose notes name an owner, by name."""
     notes = retained_below(control, _NOTES.rstrip("/"))
     fences = retained_below(control, _FENCES.rstrip("/")) if notes else {}
-    found = {topic: _json_object(content) for topic, content in (notes | fences).items()}
+    found = {topic: json_object(content) for topic, content in (notes | fences).items()}
     names = sorted(topic.removeprefix(_NOTES) for topic in notes)
     records = (
         SessionRecords(each, found[note_topic(each)], found.get(fence_topic(each), {})) for each in names
@@ -177,32 +181,10 @@ def read_fences(control: Connection, sessions: Sequence[str]) -> list[SessionRec
     """The records of sessions without their notes."""
     fences = retained_all(control, [fence_topic(each) for each in sessions])
     return [
-        SessionRecords(session, {}, _json_object(fence))
+        SessionRecords(session, {}, json_object(fence))
         for session, fence in zip(sessions, fences, strict=True)
     ]
 
 
 def _write(control: Connection, topic: str, content: dict[str, Any], expiry: int = 0) -> None:
     control.publish(topic, json.dumps(content).encode(), retain=True, expiry=expiry)
-
-
-def _json_object(payload: bytes | bytearray | None) -> dict[str, Any]:
-    try:
-        content = json.loads(payload) if payload is not None else {}
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _filters(note: dict[str, Any]) -> list[str]:
-    topics = note.get("topics")
-    return [each for each in topics if isinstance(each, str)] if isinstance(topics, list) else []
-
-
-def _owner(record: dict[str, Any]) -> str:
-    owner = record.get("owner")
-    return owner if isinstance(owner, str) and _IDENTITY.fullmatch(owner) else ""
-
-
-def _owned_by(owner: str) -> dict[str, str]:
-    return {"owner": owner} if owner else {}
