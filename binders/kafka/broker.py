@@ -7,28 +7,28 @@ of another.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from binders.common.session_records import named_owner, owned_by
 from binders.kafka import ages, limits, offsets
 from binders.kafka.address import BrokerAddress
 from binders.kafka.client import TIMEOUT, Client, Connected
 from binders.kafka.control_log import ControlLog, describe, ensure_own_topics, make_topic
 from binders.kafka.names import CONTROL, topic_fault
+from binders.kafka.records import SessionRecords, ids_in
 from speck.binder import Backlog, BrokerBinder, CountFrom, OwnedSession
 from speck.core.inventory import Inventory
 from speck.core.runtime import Checkup
 from speck.core.start import EARLIEST, LATEST
-from speck.errors import Fault, InvalidInput, Rejected, SessionOfAnother
+from speck.errors import Fault, InvalidInput, Rejected
 
 KEPT_SECONDS = 7 * 24 * 3600.0  # for which messages are kept that all have read
 
 _POLL = 0.1  # s
 _MOST_MARKERS = 1000
-_IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
 _UNKNOWN_TOPIC = 3  # the error code of a topic that there is not
 
 # A topic that SpecK makes keeps messages until they are deleted: a job that is away finds all of them.
@@ -75,7 +75,7 @@ class KafkaBroker(BrokerBinder):
         """The id of the cluster, its limits, and the settings by which jobs lose messages or their place."""
 
         def checkup(connected: Connected) -> Checkup:
-            topics = {topic for note in self._log.below("note/").values() for topic in _ids(note)}
+            topics = {topic for note in self._log.below("note/").values() for topic in ids_in(note)}
             return limits.checkup(connected, topics)
 
         return self._read(checkup)
@@ -137,7 +137,7 @@ class KafkaBroker(BrokerBinder):
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
-        return bool(self._read(lambda _: self._note(session).get("ids")))
+        return bool(self._read(lambda _: self._records(session).note.get("ids")))
 
     def claim_session(self, session: str, topic: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.claim_session`.
@@ -158,8 +158,7 @@ class KafkaBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.fenced`."""
 
         def fenced(_: Connected) -> int:
-            self._reject_foreign(session)
-            return max(0, self._attempt(session))
+            return max(0, self._own_records(session).fenced)
 
         return self._read(fenced)
 
@@ -176,7 +175,7 @@ class KafkaBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.name_writers`."""
 
         def name(connected: Connected) -> None:
-            self._reject_foreign(session)
+            self._own_records(session)
             self._put(connected, f"writers/{session}", {"writers": list(writers)})
 
         self._write(f"the writers of session {session!r} cannot be named", name)
@@ -199,8 +198,7 @@ class KafkaBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.waiting`, by offsets."""
 
         def waiting(connected: Connected) -> int:
-            self._reject_foreign(session)
-            found = offsets.unread(connected, {session: _ids(self._note(session))})
+            found = offsets.unread(connected, {session: self._own_records(session).topic_ids})
             return found[session].backlog.messages
 
         return self._read(waiting)
@@ -209,7 +207,7 @@ class KafkaBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.behind`, by offsets, and by the time of the first record."""
 
         def behind(connected: Connected) -> dict[str, Backlog]:
-            noted = {each: ids for each in sessions if (ids := _ids(self._note(each)))}
+            noted = {each: ids for each in sessions if (ids := self._records(each).topic_ids)}
             found = offsets.unread(connected, noted)
             stretches = {each for unread in found.values() for each in unread.stretches}
             times, now = ages.first_times(connected, stretches), time.time()
@@ -230,7 +228,7 @@ class KafkaBroker(BrokerBinder):
         def purge(connected: Connected) -> None:
             noted, faults = self._log.below("note/"), list[str]()
             for topic, made in self._log.below("topic/").items():
-                sessions = [name for name, note in noted.items() if topic in _ids(note)]
+                sessions = [name for name, note in noted.items() if topic in ids_in(note)]
                 topic_id = str(made.get("id"))
                 if fault := offsets.purge(connected, topic, topic_id, sessions, KEPT_SECONDS):
                     faults.append(fault)
@@ -254,10 +252,11 @@ class KafkaBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.owned_sessions`."""
 
         def owned(_: Connected) -> list[OwnedSession]:
+            found = (self._records(name) for name in self._log.below("note/"))
             return [
-                OwnedSession(name, _owner(note), tuple(_strings(note)), max(0, self._attempt(name)))
-                for name, note in self._log.below("note/").items()
-                if _owner(note)
+                OwnedSession(each.session, named_owner(each.note), tuple(each.topics), max(0, each.fenced))
+                for each in found
+                if named_owner(each.note)
             ]
 
         return self._read(owned)
@@ -266,14 +265,14 @@ class KafkaBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.adopt_session`."""
 
         def adopt(connected: Connected) -> None:
-            note, fence = self._note(session), self._log.get(f"fence/{session}")
-            if self._owner_of(session) != former:
-                self._reject_foreign(session)
-            if fence.get("deleted") is True:
+            records = self._records(session)
+            if records.owner != former:
+                records.reject_foreign(self._owner, self.address)
+            if records.deleted:
                 return
-            for key, record in ((f"note/{session}", note), (f"fence/{session}", fence)):
-                if record and _owner(record) != self._owner:
-                    self._put(connected, key, record | self._owned())
+            for key, record in ((f"note/{session}", records.note), (f"fence/{session}", records.fence)):
+                if record and named_owner(record) != self._owner:
+                    self._put(connected, key, record | owned_by(self._owner))
 
         self._write(f"session {session!r} cannot be adopted", adopt)
 
@@ -293,41 +292,20 @@ class KafkaBroker(BrokerBinder):
     def _put(self, connected: Connected, key: str, content: dict[str, Any] | None) -> None:
         self._log.write(connected, key, content, self._client.timeout)
 
-    def _owned(self) -> dict[str, str]:
-        return {"owner": self._owner} if self._owner else {}
+    def _records(self, session: str) -> SessionRecords:
+        return SessionRecords.read(self._log, session)
 
-    def _note(self, session: str) -> dict[str, Any]:
-        return self._log.get(f"note/{session}")
-
-    def _topics(self, session: str) -> list[str]:
-        return _strings(self._note(session))
-
-    def _attempt(self, session: str) -> int:
-        """The attempt that the fence or the tombstone names; -1 for none."""
-        number = self._log.get(f"fence/{session}").get("attempt")
-        return number if isinstance(number, int) else -1
-
-    def _owner_of(self, session: str) -> str:
-        note, fence = self._note(session), self._log.get(f"fence/{session}")
-        if fence.get("deleted") is True and not note:
-            return ""
-        return _owner(note) or _owner(fence)
-
-    def _reject_foreign(self, session: str) -> None:
-        owner = self._owner_of(session)
-        if self._owner and owner and owner != self._owner:
-            raise SessionOfAnother(
-                f"session {session!r} at broker {self.address} belongs to another SpecK, with store {owner} "
-                f"(this one has store {self._owner}): give the job another name here, or delete it there",
-                address=self.address,
-            )
+    def _own_records(self, session: str) -> SessionRecords:
+        """The records of a session.  Raises :class:`~speck.errors.SessionOfAnother`."""
+        records = self._records(session)
+        records.reject_foreign(self._owner, self.address)
+        return records
 
     def _ensure(self, connected: Connected, session: str, topic: str, start: str = LATEST) -> None:
-        self._reject_foreign(session)
-        note, topic_id = self._note(session), self._topic_id(connected, topic)
+        records, topic_id = self._own_records(session), self._topic_id(connected, topic)
         self._reject_members(connected, session)
-        if _ids(note).get(topic) != topic_id:
-            known = topic in _ids(note)
+        if records.topic_ids.get(topic) != topic_id:
+            known = topic in records.topic_ids
             self._commit(
                 connected,
                 session,
@@ -336,10 +314,10 @@ class KafkaBroker(BrokerBinder):
             )
         elif offsets.place(connected, session, topic) is None:
             self._commit(connected, session, topic, offsets.begins(connected, topic))
-        desired = {"topics": [topic], "ids": {topic: topic_id}} | self._owned()
-        if note != desired:
+        desired = {"topics": [topic], "ids": {topic: topic_id}} | owned_by(self._owner)
+        if records.note != desired:
             self._put(connected, f"note/{session}", desired)
-        for other in _ids(note):
+        for other in records.topic_ids:
             if other != topic:
                 self._forget(connected, session, other)
 
@@ -357,40 +335,37 @@ class KafkaBroker(BrokerBinder):
         return str(found["topic_id"])
 
     def _claim(self, connected: Connected, session: str, topic: str) -> None:
-        self._reject_foreign(session)
-        note = self._note(session)
-        if self._log.get(f"fence/{session}").get("deleted") is True and not note:
+        records = self._own_records(session)
+        if records.deleted and not records.note:
             return
-        if _ids(note):
+        if records.topic_ids:
             self._ensure(connected, session, topic)
-        elif _owner(note) != self._owner or not note:
-            self._put(connected, f"note/{session}", {"topics": [topic]} | self._owned())
+        elif named_owner(records.note) != self._owner or not records.note:
+            self._put(connected, f"note/{session}", {"topics": [topic]} | owned_by(self._owner))
 
     def _delete(self, connected: Connected, session: str) -> None:
-        self._reject_foreign(session)
-        note, fence = self._note(session), self._log.get(f"fence/{session}")
-        if not note and not fence:
+        records = self._own_records(session)
+        if not records.note and not records.fence:
             return
-        attempt, deleted = self._attempt(session), fence.get("deleted") is True
-        number = attempt if deleted else max(attempt, 0) + 1
-        self._put(connected, f"fence/{session}", {"attempt": number, "deleted": True} | self._owned())
-        for topic in _ids(note):
+        number = records.fenced if records.deleted else max(records.fenced, 0) + 1
+        tombstone = {"attempt": number, "deleted": True} | owned_by(self._owner)
+        self._put(connected, f"fence/{session}", tombstone)
+        for topic in records.topic_ids:
             self._forget(connected, session, topic)
         for kind in ("writers", "claim", "drain", "note"):
             if self._log.get(f"{kind}/{session}"):
                 self._put(connected, f"{kind}/{session}", None)
 
     def _fence(self, connected: Connected, session: str, attempt: int) -> None:
-        self._reject_foreign(session)
-        fenced, deleted = self._attempt(session), self._log.get(f"fence/{session}").get("deleted") is True
-        if deleted or fenced < attempt:
-            self._put(connected, f"fence/{session}", {"attempt": max(fenced, attempt)} | self._owned())
+        records = self._own_records(session)
+        if records.deleted or records.fenced < attempt:
+            fence = {"attempt": max(records.fenced, attempt)} | owned_by(self._owner)
+            self._put(connected, f"fence/{session}", fence)
 
     def _order(self, connected: Connected, session: str, marker: str) -> None:
-        self._reject_foreign(session)
+        topics = self._own_records(session).topics
         if (session, marker) in self._markers:
             return
-        topics = self._topics(session)
         ends = offsets.ends(connected, topics[0]) if topics else {}
         while len(self._markers) >= _MOST_MARKERS:
             self._markers.pop(next(iter(self._markers)), None)
@@ -399,11 +374,12 @@ class KafkaBroker(BrokerBinder):
         self._put(connected, f"drain/{session}", order)
 
     def _has_passed(self, connected: Connected, session: str, marker: str) -> bool:
-        topics, ends = self._topics(session), self._markers.get((session, marker))
+        records, ends = self._records(session), self._markers.get((session, marker))
+        topics = records.topics
         place = offsets.place(connected, session, topics[0]) if topics else None
         if place is None or ends is None:
             return False
-        fenced = self._attempt(session)
+        fenced = records.fenced
         by_reader = fenced >= 0 and place.metadata.get("attempt") == fenced and "messages" in place.metadata
         return by_reader and all(place.offsets.get(part, 0) >= end for part, end in ends.items())
 
@@ -424,7 +400,7 @@ class KafkaBroker(BrokerBinder):
         place = offsets.place(connected, session, topic)
         if place is None:
             return
-        if self._topics(session) == [topic]:
+        if self._records(session).topics == [topic]:
             connected.admin.delete_groups([session])
             return
         from kafka import TopicPartition
@@ -464,18 +440,3 @@ def _check_topic(topic: str) -> None:
     if fault is not None:
         shown = topic if len(topic) <= 100 else topic[:100] + "..."
         raise InvalidInput([Fault(f"{shown!r} {fault}", field="source_topic", value=shown)], "topic")
-
-
-def _strings(note: Mapping[str, Any]) -> list[str]:
-    topics = note.get("topics")
-    return [each for each in topics if isinstance(each, str)] if isinstance(topics, list) else []
-
-
-def _ids(note: Mapping[str, Any]) -> dict[str, str]:
-    ids = note.get("ids")
-    return {str(topic): str(one) for topic, one in ids.items()} if isinstance(ids, dict) else {}
-
-
-def _owner(record: Mapping[str, Any]) -> str:
-    owner = record.get("owner")
-    return owner if isinstance(owner, str) and _IDENTITY.fullmatch(owner) else ""
