@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.faults.autonomy import ALONE, MATRIX, Cut, Log, chosen, figures, is_broken
+from testbed.faults.autonomy import ALONE, MATRIX, Cut, CutLog, chosen, figures, is_broken
 from testbed.faults.rig import Account
 
 
@@ -31,10 +31,10 @@ def test_cells_are_chosen_by_their_parts() -> None:
 
 
 def test_rounds_in_a_file_are_not_made_again(tmp_path: Path) -> None:
-    log = Log(tmp_path / "rounds")
+    log = CutLog(tmp_path / "rounds")
     assert list(log.missing(ALONE, 3)) == [0, 1, 2]
     log.add(ALONE, cut())
-    again = Log(tmp_path / "rounds")
+    again = CutLog(tmp_path / "rounds")
     assert again.cuts == {ALONE.name: [cut()]}
     assert list(again.missing(ALONE, 3)) == [1, 2]
 

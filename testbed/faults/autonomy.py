@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.faults.evidence import answers, missing, preserve
-from testbed.faults.lone_site import BASE, ENGINES, Form, LoneSite, lone_site
+from testbed.faults.lone_site import BASE, ENGINES, ChainsForm, LoneSite, lone_site
 from testbed.faults.rig import Account, Counts, Load, await_that
 from testbed.faults.round_log import RoundLog
 from testbed.results import add_output_options, published
@@ -61,13 +61,13 @@ RATE = 400.0  # messages/s, over both chains
 ASKING = 10.0  # s, for an operation on a site that does not answer
 
 _ALL = ("forward-1", "count-1", "count-2", "count-3")
-_FORMS: Mapping[str, Form] = {
+_FORMS: Mapping[str, ChainsForm] = {
     "nothing": BASE,
-    "moved": Form(at_b=("count-2",)),
-    "writer": Form(at_b=("forward-1",)),
-    "deleted": Form(without=("count-3",)),
-    "edited": Form(edited=("count-2",)),
-    "left": Form(at_b=_ALL),
+    "moved": ChainsForm(at_b=("count-2",)),
+    "writer": ChainsForm(at_b=("forward-1",)),
+    "deleted": ChainsForm(without=("count-3",)),
+    "edited": ChainsForm(edited=("count-2",)),
+    "left": ChainsForm(at_b=_ALL),
 }
 _OLD: Mapping[str, Sequence[str]] = {
     "moved": ("count-2",),
@@ -146,7 +146,7 @@ def chosen(patterns: Iterable[str]) -> list[Cell]:
     return [cell for name, cell in MATRIX.items() if not given or any(fnmatch(name, each) for each in given)]
 
 
-class Round:
+class CutRound:
     """One loss of power at a site whose jobs run."""
 
     def __init__(self, site: LoneSite, cell: Cell, moment: random.Random) -> None:
@@ -288,7 +288,7 @@ def _await_arrivals(counts: Counts, load: Load) -> None:
     time.sleep(1)  # what comes once too often comes at once
 
 
-def measure(cells: Sequence[Cell], log: Log, rounds: int, messages: int, seed: int) -> None:
+def measure(cells: Sequence[Cell], log: CutLog, rounds: int, messages: int, seed: int) -> None:
     """Make the rounds of some cells that the log lacks, all cells of an engine on one site."""
     for engine in ENGINES:
         missing = [(cell, n) for cell in cells if cell.engine == engine for n in log.missing(cell, rounds)]
@@ -297,7 +297,7 @@ def measure(cells: Sequence[Cell], log: Log, rounds: int, messages: int, seed: i
         with lone_site(engine) as site:
             for cell, number in missing:
                 moment = random.Random(f"{seed} {cell.name} {number}")
-                trial = Round(site, cell, moment)
+                trial = CutRound(site, cell, moment)
                 found = trial.run(f"{cell.name}-{number}", messages)
                 log.add(cell, found)
                 if found.broken:
@@ -314,7 +314,7 @@ def _tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-class Log:
+class CutLog:
     """The rounds that were made, by cell; in a file they outlive an interruption."""
 
     def __init__(self, path: Path | None = None) -> None:
@@ -377,7 +377,7 @@ def main(arguments: list[str] | None = None) -> int:
         cells = chosen(options.cells)
     except ValueError as error:
         parser.error(str(error))
-    log = Log(options.log)
+    log = CutLog(options.log)
     measure(cells, log, options.rounds, options.messages, options.seed)
     found = [each for cell in cells for each in figures(cell.name, log.cuts[cell.name])]
     if not published(options, "promises-autonomy", {"cells": found}):

@@ -44,7 +44,7 @@ SPARK = Programs(
 
 
 @dataclass(frozen=True)
-class Form:
+class JobForm:
     """One job: where it runs, and what it reads at which site's broker, and writes."""
 
     name: str
@@ -75,7 +75,7 @@ class Version:
 
     name: str
     mark: str
-    jobs: Sequence[Form]
+    jobs: Sequence[JobForm]
 
     def text(self, engine: str) -> bytes:
         """The file that a user would write."""
@@ -85,9 +85,9 @@ class Version:
 
 def versions(programs: Programs) -> dict[str, Version]:
     """All versions by name."""
-    counted = Form("counted", "A", ("A", IN), ("B", MIDDLE), programs.counts)
-    marked = Form("marked", "B", ("B", MIDDLE), ("B", OUT), programs.marks, {"site": "first"})
-    beside = Form("beside", "A", ("A", IN), ("A", "kills/beside"), programs.marks)
+    counted = JobForm("counted", "A", ("A", IN), ("B", MIDDLE), programs.counts)
+    marked = JobForm("marked", "B", ("B", MIDDLE), ("B", OUT), programs.marks, {"site": "first"})
+    beside = JobForm("beside", "A", ("A", IN), ("A", "kills/beside"), programs.marks)
     other = ("B", "kills/other")
     found = (
         Version(FIRST, "first", (counted, marked)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from testbed.faults.compositions import Form
+from testbed.faults.compositions import JobForm
 from testbed.faults.sites import Place
 from testbed.faults.witness import BrokerState
 
@@ -15,13 +15,13 @@ _OWN = "speck/"  # topics of SpecK's own: notes, fences, markers
 _PASSING = ("speck/sink/", "speck/again/", "speck/fence/")
 
 
-def faults(places: Mapping[str, Place], jobs: Sequence[Form]) -> list[str]:
+def faults(places: Mapping[str, Place], jobs: Sequence[JobForm]) -> list[str]:
     """Faults at the engines; if there are none, at the brokers."""
     found = [fault for site, place in places.items() for fault in _engine_faults(site, place, jobs)]
     return found or list(_all_broker_faults(places, jobs))
 
 
-def _engine_faults(site: str, place: Place, jobs: Sequence[Form]) -> Iterator[str]:
+def _engine_faults(site: str, place: Place, jobs: Sequence[JobForm]) -> Iterator[str]:
     running = place.engine.running()
     desired = Counter(job.name for job in jobs if job.site == site)
     found = Counter(each.name for each in running)
@@ -33,7 +33,7 @@ def _engine_faults(site: str, place: Place, jobs: Sequence[Form]) -> Iterator[st
         yield f"engine {site} has files that nothing uses: {files}"
 
 
-def _all_broker_faults(places: Mapping[str, Place], jobs: Sequence[Form]) -> Iterator[str]:
+def _all_broker_faults(places: Mapping[str, Place], jobs: Sequence[JobForm]) -> Iterator[str]:
     for site, place in places.items():
         desired = {job.name: job.reads[1] for job in jobs if job.reads[0] == site}
         yield from _broker_faults(site, place.broker.read(), desired)

@@ -87,7 +87,7 @@ def later(text: str, hours: int) -> str:
 
 
 @dataclass
-class Outcome:
+class FenceOutcome:
     """All that came at D, without repetitions, compared with all that was sent."""
 
     points: list[Any] = field(default_factory=list)
@@ -123,7 +123,7 @@ class Outcome:
         return counts | {"late": kinds["late"], "late_fences": kinds["late fence"]}
 
 
-class Log(RoundLog):
+class FenceLog(RoundLog):
     """The counts of the rounds that were made."""
 
     def totals(self) -> dict[str, int]:
@@ -132,13 +132,13 @@ class Log(RoundLog):
         return sums | {"rounds": len(self.rounds)}
 
 
-class Trial:
+class FenceTrial:
     """The rounds that the log lacks, one after the other."""
 
-    def __init__(self, bed: FencesBed, options: argparse.Namespace, log: Log) -> None:
+    def __init__(self, bed: FencesBed, options: argparse.Namespace, log: FenceLog) -> None:
         self._bed, self._options, self._log = bed, options, log
         self._places = {"locate-a": "A", "track": "D"}
-        self.outcome = Outcome()
+        self.outcome = FenceOutcome()
         self._edges: list[Listener] = []  # of the fences that come there
 
     def run(self) -> None:
@@ -299,10 +299,10 @@ def main(arguments: Sequence[str]) -> int:
     add("--log", type=Path, metavar="FILE", help="keep the rounds here, and resume from it")
     add_output_options(parser)
     options = parser.parse_args(arguments)
-    log = Log(options.log)
+    log = FenceLog(options.log)
     if len(log.rounds) < options.rounds:
         with TemporaryDirectory(prefix="speck-fences-") as folder, FencesBed(Path(folder)) as bed:
-            Trial(bed, options, log).run()
+            FenceTrial(bed, options, log).run()
     names = {"missing": "lost", "twice": "doubled"}
     result = {names.get(name, name): count for name, count in log.totals().items()}
     if not published(options, "promises-fences", result):

@@ -40,12 +40,12 @@ from testbed.faults.kinds import (
     paused,
     spark,
 )
-from testbed.faults.mixed import A, Form
-from testbed.faults.servers import Layout, Testbed, Trial
+from testbed.faults.mixed import A, ExpandForm
+from testbed.faults.servers import Layout, LoadTrial, Testbed
 from testbed.results import add_output_options, published
 
 WORDS = 10_000  # texts of each writer, sent again and again
-_OTHER = Form("c", A.twice)  # writes another text for the same inputs
+_OTHER = ExpandForm("c", A.twice)  # writes another text for the same inputs
 _PERIOD = 10.0  # s between two samples
 _FIRST_PART = 3600.0  # s
 _REST = (15.0, 45.0)  # s between two faults
@@ -56,32 +56,32 @@ _PATIENCE = 300.0  # s, for which a change that failed for a fault is retried
 # --- faults
 
 
-def _kill_spark(trial: Trial) -> None:
+def _kill_spark(trial: LoadTrial) -> None:
     trial.bed.spark.kill()
     trial.bed.spark.start()
 
 
-def _kill_coordinator(trial: Trial) -> None:
+def _kill_coordinator(trial: LoadTrial) -> None:
     trial.bed.stop_coordinator()
     trial.bed.start_coordinator()
 
 
-def _broker_away(trial: Trial) -> None:
+def _broker_away(trial: LoadTrial) -> None:
     trial.bed.broker.kill()
     time.sleep(20)
     trial.bed.broker.start()
 
 
-def _refuse_rest(trial: Trial) -> None:
+def _refuse_rest(trial: LoadTrial) -> None:
     with trial.bed.rest.refused():
         time.sleep(20)
 
 
-def _update(trial: Trial) -> None:
+def _update(trial: LoadTrial) -> None:
     _insist(lambda: trial.apply(form=_OTHER if trial.mixed.form == A else A))
 
 
-def _rewire(trial: Trial) -> None:
+def _rewire(trial: LoadTrial) -> None:
     wire = f"-{int(trial.mixed.wire[1:] or 0) + 1}"
     _insist(lambda: trial.apply(wire=wire))
 
@@ -98,7 +98,7 @@ def _insist(apply: Callable[[], None]) -> None:
         time.sleep(5)
 
 
-FAULTS: Mapping[str, Callable[[Trial], object]] = {
+FAULTS: Mapping[str, Callable[[LoadTrial], object]] = {
     "spark_killed": _kill_spark,
     "task_manager_killed": lambda trial: trial.bed.flink.kill_task_manager(),
     "job_manager_killed": lambda trial: trial.bed.flink.kill_job_manager(),

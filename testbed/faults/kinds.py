@@ -23,7 +23,7 @@ from speck.core.inventory import Inventory
 from speck.errors import SpeckError
 from testbed.faults.mixed import A, B
 from testbed.faults.rig import Account, await_that
-from testbed.faults.servers import SMALL, Layout, Testbed, Trial
+from testbed.faults.servers import SMALL, Layout, LoadTrial, Testbed
 
 PADDING = 2000  # bytes of a message of those that fill a session
 
@@ -38,7 +38,7 @@ class Kind:
     ``rate`` messages/s; ``None``: as many and as fast as for all kinds.
     """
 
-    harm: Callable[[Trial], None]
+    harm: Callable[[LoadTrial], None]
     layout: Layout = SMALL
     admitted: str = ""
     padding: int = 0
@@ -92,14 +92,14 @@ class Result:
 # --- updates that change the output
 
 
-def update(trial: Trial) -> None:
+def update(trial: LoadTrial) -> None:
     """The expanding jobs get another form, and the first one again."""
     for form in (B, A):
         trial.apply(form=form)
         trial.await_outputs(100)
 
 
-def update_rolled_back(trial: Trial) -> None:
+def update_rolled_back(trial: LoadTrial) -> None:
     """The expanding jobs get a form that fails after some fifty messages, and are put back; twice."""
     for _ in range(2):
         before = trial.mixed.form
@@ -109,7 +109,7 @@ def update_rolled_back(trial: Trial) -> None:
         trial.await_outputs(100)
 
 
-def update_after_death(trial: Trial) -> None:
+def update_after_death(trial: LoadTrial) -> None:
     """The JobManager is killed, its tasks continue for a while; then the jobs are applied in another form."""
     flink = trial.bed.flink
     flink.kill_job_manager_alone()
@@ -121,12 +121,12 @@ def update_after_death(trial: Trial) -> None:
 # --- brokers and sites that are away
 
 
-def broker_away(seconds: float) -> Callable[[Trial], None]:
+def broker_away(seconds: float) -> Callable[[LoadTrial], None]:
     """SIGKILL of the site's broker, which is down for this time, while messages wait there for a reader."""
     return lambda trial: kill_broker(trial, seconds)
 
 
-def kill_broker(trial: Trial, seconds: float = 0) -> None:
+def kill_broker(trial: LoadTrial, seconds: float = 0) -> None:
     """The same: a TaskManager is killed before, and another started afterwards."""
     bed = trial.bed
     with bed.flink.without_task_manager():
@@ -145,10 +145,10 @@ def cut_power(bed: Testbed, seconds: float) -> None:
     bed.flink.start()
 
 
-def power_twice(seconds: float, between: float) -> Callable[[Trial], None]:
+def power_twice(seconds: float, between: float) -> Callable[[LoadTrial], None]:
     """The site loses power, comes back, and loses it again after a while."""
 
-    def harm(trial: Trial) -> None:
+    def harm(trial: LoadTrial) -> None:
         cut_power(trial.bed, seconds)
         time.sleep(between)
         cut_power(trial.bed, seconds)
@@ -156,10 +156,10 @@ def power_twice(seconds: float, between: float) -> Callable[[Trial], None]:
     return harm
 
 
-def power_and_rewire(seconds: float) -> Callable[[Trial], None]:
+def power_and_rewire(seconds: float) -> Callable[[LoadTrial], None]:
     """The same, with an update after the first cut, and after the second one other topics at the site."""
 
-    def harm(trial: Trial) -> None:
+    def harm(trial: LoadTrial) -> None:
         cut_power(trial.bed, seconds)
         trial.apply(form=B)
         cut_power(trial.bed, seconds)
@@ -168,10 +168,10 @@ def power_and_rewire(seconds: float) -> Callable[[Trial], None]:
     return harm
 
 
-def two_faults(between: float) -> Callable[[Trial], None]:
+def two_faults(between: float) -> Callable[[LoadTrial], None]:
     """A TaskManager and then the site's broker are killed, and both again after a while."""
 
-    def harm(trial: Trial) -> None:
+    def harm(trial: LoadTrial) -> None:
         for _ in range(2):
             kill_broker(trial)
             time.sleep(between)
@@ -179,7 +179,7 @@ def two_faults(between: float) -> Callable[[Trial], None]:
     return harm
 
 
-def half_reachable(trial: Trial) -> None:
+def half_reachable(trial: LoadTrial) -> None:
     """The engine's REST interface refuses while jobs and broker run; jobs move off and back, three times."""
     here, far = trial.mixed.ends, trial.bed.far_site()
     for _ in range(3):
@@ -191,7 +191,7 @@ def half_reachable(trial: Trial) -> None:
         trial.await_outputs(100)
 
 
-def fill_session(trial: Trial) -> None:
+def fill_session(trial: LoadTrial) -> None:
     """A reader is away until its session has reached the writers' bound, and longer.
 
     So much more is sent that it would exceed the session's own bound.  Raises :class:`RuntimeError` if the
@@ -216,10 +216,10 @@ def fill_session(trial: Trial) -> None:
 # --- pauses
 
 
-def paused(choose: Callable[[Testbed], Sequence[int]], *seconds: float) -> Callable[[Trial], None]:
+def paused(choose: Callable[[Testbed], Sequence[int]], *seconds: float) -> Callable[[LoadTrial], None]:
     """SIGSTOP of some processes, and SIGCONT after each of these numbers of seconds."""
 
-    def harm(trial: Trial) -> None:
+    def harm(trial: LoadTrial) -> None:
         for each in seconds:
             with suspended(choose(trial.bed)):
                 time.sleep(each)
@@ -312,7 +312,7 @@ def noted(errors: list[str]) -> Iterator[None]:
         errors.append(f"{type(error).__name__}: {error}")
 
 
-def _unhealthy(trial: Trial) -> Iterator[str]:
+def _unhealthy(trial: LoadTrial) -> Iterator[str]:
     """The jobs that do not run."""
     return (f"{job} is {state}" for job, state in trial.states().items() if state != "running")
 

@@ -69,7 +69,7 @@ class AgentProcess(RealServer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class ChainsForm:
     """The places and the options of the jobs.
 
     ``at_b`` are the jobs at site B; with ``count-1`` there, the topic ``mid/1`` is at the broker elsewhere.
@@ -81,7 +81,7 @@ class Form:
     without: Collection[str] = ()
 
 
-BASE = Form()
+BASE = ChainsForm()
 
 
 class LoneSite:
@@ -189,7 +189,7 @@ class LoneSite:
 
     # --- the jobs
 
-    def composition(self, form: Form) -> str:
+    def composition(self, form: ChainsForm) -> str:
         """The three chains."""
         middle = self.way.address if "count-1" in form.at_b else self.broker.address
         edge = self.way.address
@@ -202,7 +202,7 @@ class LoneSite:
         lines = (self._line(name, form, *ends) for name, ends in chains.items() if name not in form.without)
         return "jobs:\n" + "".join(lines)
 
-    def _line(self, name: str, form: Form, source: tuple[str, str], sink: tuple[str, str]) -> str:
+    def _line(self, name: str, form: ChainsForm, source: tuple[str, str], sink: tuple[str, str]) -> str:
         counts, edited = name.startswith("count"), name in form.edited
         engine = self.other if name in form.at_b else self.server
         options = ["upgrade: stateless"] if self._moves(name, form) else []
@@ -215,19 +215,19 @@ class LoneSite:
         )
         return text.replace("}\n", "".join(f", {each}" for each in options) + "}\n")
 
-    def _moves(self, name: str, form: Form) -> bool:
+    def _moves(self, name: str, form: ChainsForm) -> bool:
         """True for a job whose state the coordinator cannot read: that of a site without its agent."""
         return name in form.at_b or name in self._away
 
     _away: Collection[str] = ()  # the jobs at site B now
 
-    def apply(self, form: Form, leave_behind: str = "") -> None:
+    def apply(self, form: ChainsForm, leave_behind: str = "") -> None:
         """Apply a form; raises :class:`RuntimeError` when that fails."""
         found = self.begin(form, leave_behind)
         if found["state"] != "succeeded":
             raise RuntimeError(f"the apply {found['state']}: {json.dumps(found)[:3000]}")
 
-    def begin(self, form: Form, leave_behind: str = "", wait: float = OPERATION) -> dict[str, Any]:
+    def begin(self, form: ChainsForm, leave_behind: str = "", wait: float = OPERATION) -> dict[str, Any]:
         """Apply a form, and return the operation when it has ended, or after this time (s)."""
         query: dict[str, Any] = {"wait": wait, "leave_behind": [leave_behind] if leave_behind else []}
         text, deadline = self.composition(form).encode(), time.monotonic() + OPERATION

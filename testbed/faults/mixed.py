@@ -31,7 +31,7 @@ Counts = Mapping[str, int]  # of the outputs of a branch, by text
 
 
 @dataclass(frozen=True)
-class Form:
+class ExpandForm:
     """A version of the expanding jobs: its mark, and the divisor of the numbers that have two outputs.
 
     From the number ``dies`` on it fails.
@@ -50,7 +50,7 @@ class Form:
         return {"form": self.mark, "twice": self.twice} | ({} if self.dies is None else {"dies": self.dies})
 
 
-A, B = Form("a", 3), Form("b", 2)
+A, B = ExpandForm("a", 3), ExpandForm("b", 2)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Mixed:
 
     mark: str
     ends: Ends
-    form: Form = A
+    form: ExpandForm = A
     wire: str = ""
     parallelism: int = 1
     trigger: str = "200 milliseconds"
@@ -128,7 +128,7 @@ class Mixed:
         return data
 
 
-def account(sent: Iterable[str], counts: Mapping[str, Counts], forms: Sequence[Form]) -> Account:
+def account(sent: Iterable[str], counts: Mapping[str, Counts], forms: Sequence[ExpandForm]) -> Account:
     """Compare the outputs of each branch with those of the inputs ``sent`` under one of the ``forms``.
 
     Where all outputs of an input are of one form, just its outputs must be there; a form that dies may have
@@ -150,7 +150,7 @@ def account(sent: Iterable[str], counts: Mapping[str, Counts], forms: Sequence[F
     return Account(times.total(), lost, doubled, mixed)
 
 
-def _expected_outputs(text: str, there: Iterable[tuple[int, str]], forms: Sequence[Form]) -> int:
+def _expected_outputs(text: str, there: Iterable[tuple[int, str]], forms: Sequence[ExpandForm]) -> int:
     """The number of outputs that an input must have at least."""
     marks = {mark for _, mark in there}
     number = int(text.rpartition("-")[2])
@@ -158,7 +158,7 @@ def _expected_outputs(text: str, there: Iterable[tuple[int, str]], forms: Sequen
     return min(each.outputs(number) for each in own or forms)
 
 
-def _is_whole(text: str, there: Iterable[tuple[int, str]], forms: Sequence[Form]) -> bool:
+def _is_whole(text: str, there: Iterable[tuple[int, str]], forms: Sequence[ExpandForm]) -> bool:
     """True if an input has just the outputs of one form."""
     number = int(text.rpartition("-")[2])
     found = set(there)

@@ -94,14 +94,14 @@ class Sites:
 
 
 @dataclass(frozen=True)
-class Form:
+class PairForm:
     """The desired form of the two jobs: site, form, and the topic between them."""
 
     site: int = 0
     updated: bool = False
     topic: int = 0
 
-    def after(self, step: str) -> Form:
+    def after(self, step: str) -> PairForm:
         """The form that a step leads to."""
         match step:
             case "update":
@@ -138,7 +138,7 @@ def word(number: int) -> str:
     return f"w{number % WORDS + WORDS * (number // (WORDS * TIMES))}"
 
 
-class Trial:
+class MoveTrial:
     """One pair on two sites, through a coordinator of its own."""
 
     def __init__(self, name: str, pair: Pair, sites: Sites, coordinator: Coordinator) -> None:
@@ -146,7 +146,7 @@ class Trial:
         # Names that no trial before has used: what another left on an engine or a broker is not met again.
         self.mark = uuid.uuid4().hex[:6]
 
-    def composition(self, form: Form) -> bytes:
+    def composition(self, form: PairForm) -> bytes:
         """The composition file of a form."""
         relay = self.pair.relay[form.site]
         between = f"trial/{self.mark}/between-{form.topic}"
@@ -176,7 +176,7 @@ class Trial:
             "job_path": program.path,
         }
 
-    def desired(self, form: Form) -> Composition:
+    def desired(self, form: PairForm) -> Composition:
         """A form, checked and complete."""
         loaded = load_composition(
             self.composition(form),
@@ -187,7 +187,7 @@ class Trial:
         )
         return loaded.composition
 
-    def apply(self, form: Form) -> Operation:
+    def apply(self, form: PairForm) -> Operation:
         """Have a form carried out.  Raises :class:`RuntimeError` when it was not."""
         operation, _ = user.apply(self.coordinator, self.desired(form))
         if not operation.wait(PATIENCE) or operation.state != "succeeded":
@@ -206,7 +206,7 @@ class Trial:
 
     def run(self, rounds: int, rate: float, floor_rounds: int = 0) -> Result:
         """Carry out all steps in each of the rounds under ``rate`` messages/s, and count the messages."""
-        form = Form()
+        form = PairForm()
         self.apply(form)
         gaps: dict[str, list[float]] = {step: [] for step in STEPS}
         sender = self.sender(rate)
@@ -231,7 +231,7 @@ class Trial:
             self.name, rounds, sent.total(), (sent - counts).total(), (counts - sent).total(), gaps, floor
         )
 
-    def _gap(self, form: Form, output: Listener) -> float:
+    def _gap(self, form: PairForm, output: Listener) -> float:
         begun = time.monotonic()
         self.apply(form)
         self._await_outputs(output)
@@ -247,7 +247,7 @@ class Trial:
 
     def _floor(self, rounds: int, rate: float) -> list[float]:
         """The gaps (s) of the counting job alone, stopped and started by bare calls."""
-        job = self.desired(Form()).jobs[f"counted-{self.mark}"]
+        job = self.desired(PairForm()).jobs[f"counted-{self.mark}"]
         job = replace(
             job,
             job_name=f"floor-{self.mark}",
@@ -327,7 +327,7 @@ def main(arguments: Sequence[str]) -> int:
             sites = sites_of(up)
             for name in options.pair or PAIRS:
                 with coordinator_on(sites, directory / name) as coordinator:
-                    trial = Trial(name, PAIRS[name], sites, coordinator)
+                    trial = MoveTrial(name, PAIRS[name], sites, coordinator)
                     results.append(trial.run(options.rounds, options.rate, options.floor_rounds).to_dict())
                 print(json.dumps(results[-1]), file=sys.stderr)
     published(options, "promises-moves", {"moves": results})

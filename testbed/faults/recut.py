@@ -72,7 +72,7 @@ def expected(texts: Iterable[str]) -> dict[Window, Totals]:
 
 
 @dataclass(frozen=True)
-class Account:
+class RecutAccount:
     """Windows that were to come, did not, came more than once, or with other totals.
 
     ``restarted`` are starts of a rest at a change of a cut alone.
@@ -152,7 +152,7 @@ def composition(cuts: Sequence[str], rest: str, *, merges: bool) -> bytes:
     return yaml.safe_dump({"name": NAME, "topics": {"in/+": topic}, "jobs": jobs}).encode()
 
 
-class Trial:
+class RecutTrial:
     """All rounds, one after the other, on one composition."""
 
     def __init__(self, bed: RecutBed, rate: float, pause: float) -> None:
@@ -165,7 +165,7 @@ class Trial:
             for name in "AB"
         ]
 
-    def run(self, first: int, rounds: int) -> dict[str, Account]:
+    def run(self, first: int, rounds: int) -> dict[str, RecutAccount]:
         """Take the rounds from number ``first`` on; answers what came of the rows, by query."""
         with ExitStack() as stack:
             outputs = {
@@ -185,7 +185,7 @@ class Trial:
                     sender.stop()
                 insist(lambda: self.bed.client.delete_composition(NAME, wait=PATIENCE))
 
-    def _accounts(self, outputs: dict[str, Listener]) -> dict[str, Account]:
+    def _accounts(self, outputs: dict[str, Listener]) -> dict[str, RecutAccount]:
         texts = [text for sender in self._senders for text in sender.stop()]
         for site in "AB":
             with client(self.bed.brokers[site].address) as connection:
@@ -202,7 +202,7 @@ class Trial:
         except TimeoutError as error:
             print(error, file=sys.stderr)
         return {
-            name: Account.of(texts, [text for _, text in list(each.received)], self._restarted)
+            name: RecutAccount.of(texts, [text for _, text in list(each.received)], self._restarted)
             for name, each in outputs.items()
         }
 
@@ -290,13 +290,13 @@ def main(arguments: Sequence[str]) -> int:
     add_output_options(parser)
     options = parser.parse_args(arguments)
     with TemporaryDirectory(prefix="speck-recut-") as folder, RecutBed(Path(folder)) as bed:
-        found = Trial(bed, options.rate, options.pause).run(options.first - 1, options.rounds)
+        found = RecutTrial(bed, options.rate, options.pause).run(options.first - 1, options.rounds)
     accounts = found.values()
     result: dict[str, int] = {"first": options.first, "rounds": options.rounds} | {
         each.name: max(getattr(account, each.name) for account in accounts)
         if each.name in ("rows", "restarted")
         else sum(getattr(account, each.name) for account in accounts)
-        for each in fields(Account)
+        for each in fields(RecutAccount)
     }
     if not published(options, "promises-recut", result):
         print(yaml.safe_dump(result, sort_keys=False))

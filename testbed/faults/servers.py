@@ -27,7 +27,7 @@ from binders.mqtt.local import site_configuration
 from speck.client import RequestRefused
 from testbed import ROOT
 from testbed.faults.flow import Sender
-from testbed.faults.mixed import BRANCHES, A, Counts, Ends, Form, Mixed, account
+from testbed.faults.mixed import BRANCHES, A, Counts, Ends, ExpandForm, Mixed, account
 from testbed.faults.rig import Account, CuttableRelay, await_that, paho_client
 from testbed.faults.served import Served
 from testbed.jdk import tool
@@ -244,17 +244,17 @@ class Testbed:
         return self.far.address
 
     @contextmanager
-    def trial(self, first: Form = A) -> Iterator[Trial]:
+    def trial(self, first: ExpandForm = A) -> Iterator[LoadTrial]:
         """A composition of its own, which runs; it is deleted afterwards, also after an error."""
         self._trials += 1
-        trial = Trial(self, self._mixed(f"t{self._trials}", first))
+        trial = LoadTrial(self, self._mixed(f"t{self._trials}", first))
         try:
             trial.apply()
             yield trial
         finally:
             trial.close()
 
-    def _mixed(self, mark: str, first: Form) -> Mixed:
+    def _mixed(self, mark: str, first: ExpandForm) -> Mixed:
         layout = self.layout
         there = {"spe_address": self.standalone.address, "parallelism": layout.executors}
         extra = {"expand-2": there} if layout.executors else {}
@@ -299,7 +299,7 @@ class Testbed:
         (self.directory / "sites.yaml").write_text(yaml.safe_dump({"sites": known}), encoding="utf-8")
 
 
-class Trial:
+class LoadTrial:
     """A composition under load on a test bed."""
 
     def __init__(self, bed: Testbed, mixed: Mixed) -> None:

@@ -69,7 +69,7 @@ def expected(texts: Iterable[str]) -> dict[Window, Sums]:
 
 
 @dataclass(frozen=True)
-class Account:
+class SplitAccount:
     """Windows of a round: those that were to come, did not, came more than once, or with other sums."""
 
     rows: int
@@ -79,7 +79,7 @@ class Account:
     wrong: int
 
     @classmethod
-    def of(cls, texts: Sequence[str], results: Iterable[str]) -> Account:
+    def of(cls, texts: Sequence[str], results: Iterable[str]) -> SplitAccount:
         """Compare the results with the rows that were sent."""
         awaited = expected(texts)
         found: dict[Window, list[Sums]] = defaultdict(list)
@@ -171,7 +171,7 @@ def check(operation: dict[str, Any]) -> None:
         raise RuntimeError(f"the apply {operation['state']}: {operation}")
 
 
-class Round:
+class SplitRound:
     """One composition under load."""
 
     def __init__(self, bed: Bed, name: str, rate: float) -> None:
@@ -180,7 +180,7 @@ class Round:
         source = bed.brokers["A"].address
         self.sender = Sender(source, f"in/{name}", rate, lambda number: row(number, rate))
 
-    def run(self, pause: float) -> Account:
+    def run(self, pause: float) -> SplitAccount:
         """Take all steps, with a pause between them; returns the counts of the rows."""
         with client(self.bed.brokers["A"].address) as connection:
             output = Listener(connection, f"out/{self.name}")
@@ -200,7 +200,7 @@ class Round:
                     time.sleep(3)  # what comes once too often comes soon
                 except TimeoutError as error:
                     print(error, file=sys.stderr)
-                return Account.of(texts, [text for _, text in list(output.received)])
+                return SplitAccount.of(texts, [text for _, text in list(output.received)])
             finally:
                 self.sender.stop()
                 insist(lambda: self.bed.client.delete_composition(self.name, wait=PATIENCE))
@@ -262,10 +262,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--pause", type=float, default=3.0, help="s, after each step (default 3)")
     add_output_options(parser)
     options = parser.parse_args(arguments)
-    accounts: list[Account] = []
+    accounts: list[SplitAccount] = []
     with TemporaryDirectory(prefix="speck-splits-") as folder, Bed(Path(folder)) as bed:
         for number in range(options.rounds):
-            accounts.append(Round(bed, f"split-{number}", options.rate).run(options.pause))
+            accounts.append(SplitRound(bed, f"split-{number}", options.rate).run(options.pause))
             print(accounts[-1], file=sys.stderr, flush=True)
     names = ("rows", "windows", "lost", "doubled", "wrong")
     result = {"rounds": len(accounts)} | {

@@ -46,7 +46,7 @@ ENDS = ("killed", "cut off")
 
 
 @dataclass(frozen=True)
-class Round:
+class TakeOverRound:
     """The end of a primary at a point of a change, and everything wrong after it."""
 
     change: str
@@ -92,7 +92,7 @@ class Doomed(ShortLife):
             raise NoAnswer(str(error)) from error
 
 
-def one_round(directory: Path, change: str, end: str, moment: int) -> Round:
+def one_round(directory: Path, change: str, end: str, moment: int) -> TakeOverRound:
     """End the primary at the ``moment`` of a change, let the standby take over, and look."""
     before, after = CHANGES[change]
     world, pair = World(), InMemoryPair(directory)
@@ -107,9 +107,9 @@ def one_round(directory: Path, change: str, end: str, moment: int) -> Round:
         with suppress(SpeckError):  # it ended before the operation had begun
             _apply(old, after)
         if not life.ended:
-            return Round(change, end, moment, reached=False, wrong=())
+            return TakeOverRound(change, end, moment, reached=False, wrong=())
         wrong = list(_taken_over(life, directory, after, revision, old if life.is_cut else None))
-    return Round(change, end, moment, reached=True, wrong=tuple(wrong))
+    return TakeOverRound(change, end, moment, reached=True, wrong=tuple(wrong))
 
 
 def _taken_over(
@@ -177,7 +177,7 @@ def _apply(coordinator: Coordinator, desired: Composition) -> None:
     operation.wait(30)
 
 
-def rounds(directory: Path, changes: Iterable[str], every: int, first: int = 0) -> Iterator[Round]:
+def rounds(directory: Path, changes: Iterable[str], every: int, first: int = 0) -> Iterator[TakeOverRound]:
     """A round for each ``every``-th moment of each change and end, from the ``first`` on."""
     for change in changes:
         for end in ENDS:
@@ -199,7 +199,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first point (default 0)")
     add_output_options(parser)
     options = parser.parse_args(arguments)
-    found: list[Round] = []
+    found: list[TakeOverRound] = []
     with TemporaryDirectory() as name:
         for each in rounds(Path(name), CHANGES, options.every, options.first):
             found.append(each)

@@ -22,7 +22,7 @@ import yaml
 from speck.client import Client, RequestRefused
 from speck.errors import ServerError, SpeckError
 from testbed import ROOT
-from testbed.faults.compositions import FIRST, NAME, Form, Programs, Version, versions
+from testbed.faults.compositions import FIRST, NAME, JobForm, Programs, Version, versions
 from testbed.faults.expected import faults
 from testbed.faults.served import Counted, Served
 from testbed.faults.sites import Place, Probe, await_cleared
@@ -284,7 +284,7 @@ class Trial:
         if version is not None:
             self._passes(version)
 
-    def _await_deployment(self, jobs: Sequence[Form], client: Client) -> None:
+    def _await_deployment(self, jobs: Sequence[JobForm], client: Client) -> None:
         """Wait until engines, brokers and the store contain the desired deployment, and nothing else."""
         deadline = time.monotonic() + self.patience
         while True:

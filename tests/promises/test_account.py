@@ -13,14 +13,14 @@ import pytest
 from testbed import ROOT
 from testbed.faults import faults, logs
 from testbed.faults.kinds import KINDS, Result
-from testbed.faults.mixed import A, B, Form, account
+from testbed.faults.mixed import A, B, ExpandForm, account
 from testbed.faults.rig import Account, Rig
 from testbed.faults.round_log import RoundLog
 
 DYING = replace(B, dies=100)
 
 # Of form a, 3 has the outputs 0 and 1, 2 the output 0, and 4 none; of form b, 3 has 0, and 2 has 0 and 1.
-CASES: Mapping[str, tuple[Mapping[str, int], tuple[Form, ...], tuple[int, int, int]]] = {
+CASES: Mapping[str, tuple[Mapping[str, int], tuple[ExpandForm, ...], tuple[int, int, int]]] = {
     "nothing": ({}, (A,), (3, 0, 2)),
     "all of a": ({"l-3.0.a": 1, "l-3.1.a": 1, "l-2.0.a": 1}, (A,), (0, 0, 0)),
     "one missing": ({"l-3.0.a": 1, "l-2.0.a": 1}, (A,), (1, 0, 1)),
@@ -41,7 +41,7 @@ def test_the_account_of_one_branch(case: str) -> None:
 
 def test_texts_that_are_sent_again_are_counted_on() -> None:
     counts = {"l-2.0.a": 3, "l-2.0.c": 2, "l-3.0.a": 6, "l-3.1.a": 5}
-    assert account(["l-2"] * 6 + ["l-3"] * 5, {"1": counts}, (A, Form("c", 3))) == Account(11, 1, 1, 0)
+    assert account(["l-2"] * 6 + ["l-3"] * 5, {"1": counts}, (A, ExpandForm("c", 3))) == Account(11, 1, 1, 0)
 
 
 def test_a_figure_that_is_not_0_is_broken_unless_a_sentence_admits_it() -> None:

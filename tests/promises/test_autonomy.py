@@ -10,7 +10,7 @@ import pytest
 from binders.flink.local.cluster import CONNECTOR
 from binders.flink.local.small import JAR
 from testbed import ROOT
-from testbed.faults.autonomy import ALONE, CHAINS, SMALL, Cell, Round
+from testbed.faults.autonomy import ALONE, CHAINS, SMALL, Cell, CutRound
 from testbed.faults.lone_site import LoneSite
 from testbed.faults.rig import FLINK_CODE
 from tests.support.requirements import needs
@@ -30,7 +30,7 @@ BACK = 60.0  # s, from the moment at which the power is back to the first output
 )
 def test_a_site_without_power_and_without_a_coordinator_runs_again(cell: Cell, tmp_path: Path) -> None:
     with LoneSite(tmp_path, cell.engine) as site:
-        found = Round(site, cell, random.Random(7)).run("t", 2_000)
+        found = CutRound(site, cell, random.Random(7)).run("t", 2_000)
     for chain in CHAINS:
         account = found.accounts[chain]
         assert (account.lost, account.doubled) == (0, 0), found

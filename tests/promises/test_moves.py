@@ -24,7 +24,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
-from testbed.faults.moves import JAR, PAIRS, SPARK_COUNT, Sites, Trial, coordinator_on
+from testbed.faults.moves import JAR, PAIRS, SPARK_COUNT, MoveTrial, Sites, coordinator_on
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -95,7 +95,7 @@ def test_nothing_is_lost_or_doubled(pair: str, sites: Sites, tmp_path: Path) -> 
     slow = replace(SPARK_COUNT, updated={"trigger": "3 seconds"})
     tried = replace(PAIRS[pair], counted=slow) if pair == "spark-spark" else PAIRS[pair]
     with coordinator_on(sites, tmp_path) as coordinator:
-        result = Trial(pair, tried, sites, coordinator).run(ROUNDS, RATE)
+        result = MoveTrial(pair, tried, sites, coordinator).run(ROUNDS, RATE)
     assert (result.lost, result.doubled) == (0, 0)
     assert result.messages > 100
 
