@@ -45,7 +45,7 @@ final class CompactWire {
                     }
                 }, PATIENCE);
         connection.subscribe(List.of(filter), PATIENCE);
-        return () -> connection.close(true);
+        return () -> connection.closeAndEndSession();
     }
 
     /** Returns the retained message of a topic that has one. */
@@ -61,7 +61,7 @@ final class CompactWire {
         try {
             return found.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
         } finally {
-            connection.close(true);
+            connection.closeAndEndSession();
         }
     }
 

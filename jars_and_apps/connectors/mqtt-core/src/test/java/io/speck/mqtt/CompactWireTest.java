@@ -321,7 +321,7 @@ class CompactWireTest {
         MqttProperties properties = new MqttProperties();
         properties.add(new MqttProperties.BinaryProperty(MqttProperties.CORRELATION_DATA, data));
         connection.execute(() -> connection.writeAndFlush(CompactWire.publish(topic, payload, properties)));
-        connection.close(true);
+        connection.closeAndEndSession();
     }
 
     /** A writer that is removed from the list has messages in the batch of a reader that dies. */

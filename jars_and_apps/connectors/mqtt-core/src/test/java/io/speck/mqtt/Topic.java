@@ -139,7 +139,7 @@ public final class Topic implements AutoCloseable {
         Connection connection = Connection.open(Login.anonymous(url), Session.temporary("retainer"), listener, PATIENCE);
         connection.retain(topic, payload, 0, 1);
         int reason = answer.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
-        connection.close(true);
+        connection.closeAndEndSession();
         if (reason >= 0x80) {
             throw new AssertionError(ReasonCodes.text(reason));
         }
@@ -147,7 +147,8 @@ public final class Topic implements AutoCloseable {
 
     /** Makes the broker lose a session. */
     public static void forget(String url, String clientId) throws InterruptedException {
-        Connection.open(Login.anonymous(url), Session.temporary(clientId), new ConnectionListener() {}, PATIENCE).close(true);
+        Session session = Session.temporary(clientId);
+        Connection.open(Login.anonymous(url), session, new ConnectionListener() {}, PATIENCE).closeAndEndSession();
     }
 
     @Override

@@ -91,6 +91,6 @@ public final class Wire implements AutoCloseable {
 
     @Override
     public void close() {
-        connection.close(true);
+        connection.closeAndEndSession();
     }
 }

@@ -278,18 +278,26 @@ public final class Connection {
         handler.setReading(channel, enabled);
     }
 
+    /** Disconnects; the broker keeps the session as agreed. */
+    public void close() {
+        disconnect(new MqttProperties());
+    }
+
+    /** Disconnects, and the broker ends the session now, whatever was agreed. */
+    public void closeAndEndSession() {
+        MqttProperties properties = new MqttProperties();
+        properties.add(new IntegerProperty(MqttProperties.SESSION_EXPIRY_INTERVAL, 0));
+        disconnect(properties);
+    }
+
     /**
-     * Disconnects; the broker keeps the session as agreed, or ends it now.
+     * Sends DISCONNECT, and awaits the end of the connection.
      *
      * <p>The broker closes the connection once it has read everything. If this side closed first, with data of the
      * broker unread, the reset would destroy packets that the broker has not read yet, acknowledgements included.
      */
-    public void close(boolean endSession) {
+    private void disconnect(MqttProperties properties) {
         handler.closing();
-        MqttProperties properties = new MqttProperties();
-        if (endSession) {
-            properties.add(new IntegerProperty(MqttProperties.SESSION_EXPIRY_INTERVAL, 0));
-        }
         MqttMessage disconnect = new MqttMessage(
                 new MqttFixedHeader(MqttMessageType.DISCONNECT, false, MqttQoS.AT_MOST_ONCE, false, 0),
                 new MqttReasonCodeAndPropertiesVariableHeader((byte) 0, properties));

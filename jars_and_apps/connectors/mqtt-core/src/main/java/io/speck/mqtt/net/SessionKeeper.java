@@ -166,7 +166,7 @@ public final class SessionKeeper implements ConnectionListener {
             reader.checkFence(timeout);
         } catch (DataLossException e) {
             drop(opened);
-            opened.close(true);
+            opened.closeAndEndSession();
             throw e;
         } catch (TakenOverException e) {
             drop(opened);
@@ -196,7 +196,7 @@ public final class SessionKeeper implements ConnectionListener {
         if (opened.sessionPresent()) {
             opened.abandon();
         } else {
-            opened.close(true);
+            opened.closeAndEndSession();
         }
     }
 
@@ -436,7 +436,7 @@ public final class SessionKeeper implements ConnectionListener {
             lock.unlock();
         }
         if (closing != null) {
-            closing.close(false);
+            closing.close();
         }
     }
 }

@@ -225,7 +225,7 @@ final class Fence {
             connection.ping();
             return reader.texts(timeout);
         } finally {
-            connection.close(true);
+            connection.closeAndEndSession();
         }
     }
 
@@ -236,7 +236,7 @@ final class Fence {
             connection.retain(topic, text, 0, WRITE_ID);
             reader.awaitWritten(timeout);
         } finally {
-            connection.close(true);
+            connection.closeAndEndSession();
         }
     }
 

@@ -44,7 +44,7 @@ final class MarkSearch implements ConnectionListener {
             opened.subscribe(search.filters(), TRY);
             return DeliveryMark.awaitRetained(opened, TRY) ? search.found() : Set.of();
         } finally {
-            opened.close(false);
+            opened.close();
         }
     }
 

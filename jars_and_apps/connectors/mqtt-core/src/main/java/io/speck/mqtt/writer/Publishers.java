@@ -121,7 +121,7 @@ final class Publishers {
             }
         }
         if (closing != null) {
-            closing.close(true);
+            closing.closeAndEndSession();
         }
     }
 
@@ -163,7 +163,7 @@ final class Publishers {
             closing = end(shared);
         }
         if (closing != null) {
-            closing.close(true);
+            closing.closeAndEndSession();
         }
     }
 
@@ -177,7 +177,7 @@ final class Publishers {
         for (Shared shared : all) {
             Connection closing = shared.publisher.shutDown();
             if (closing != null) {
-                closing.close(true);
+                closing.closeAndEndSession();
             }
         }
     }

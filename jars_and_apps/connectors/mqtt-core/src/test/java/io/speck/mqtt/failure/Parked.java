@@ -49,6 +49,6 @@ final class Parked implements ConnectionListener, AutoCloseable {
 
     @Override
     public void close() {
-        connection.close(true);
+        connection.closeAndEndSession();
     }
 }

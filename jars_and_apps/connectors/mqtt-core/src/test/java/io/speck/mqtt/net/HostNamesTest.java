@@ -53,7 +53,7 @@ class HostNamesTest {
     void aKnownNameIsReached() throws Exception {
         try (Mosquitto broker = Mosquitto.start(folder)) {
             Connection.open(Login.anonymous("tcp://localhost:" + broker.port()), Session.temporary("name"),
-                    new ConnectionListener() {}, Duration.ofSeconds(20)).close(true);
+                    new ConnectionListener() {}, Duration.ofSeconds(20)).closeAndEndSession();
         }
     }
 }

@@ -133,7 +133,7 @@ abstract class CutReaderCase {
 
     void loseSession() throws InterruptedException {
         Connection.open(Login.anonymous(broker.url()), Session.temporary("reader"), new ConnectionListener() {},
-                Duration.ofSeconds(5)).close(true);
+                Duration.ofSeconds(5)).closeAndEndSession();
     }
 
     SourceSettings lenient() {

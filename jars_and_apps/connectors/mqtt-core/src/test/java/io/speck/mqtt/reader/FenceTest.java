@@ -106,7 +106,7 @@ class FenceTest {
         } catch (TimeoutException e) {
             return null;
         } finally {
-            connection.close(true);
+            connection.closeAndEndSession();
         }
     }
 
@@ -118,7 +118,7 @@ class FenceTest {
         if (exists) {
             look.abandon();
         } else {
-            look.close(true);
+            look.closeAndEndSession();
         }
         return exists;
     }

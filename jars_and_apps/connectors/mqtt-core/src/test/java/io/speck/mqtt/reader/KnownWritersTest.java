@@ -104,7 +104,7 @@ class KnownWritersTest extends ReaderCase {
         Connection coordinator = Connection.open(Login.anonymous(broker.url()), Session.persistent("reader", 1),
                 new ConnectionListener() {}, PATIENCE);
         coordinator.subscribe(List.of("in/#", "speck/writers/reader"), PATIENCE);
-        coordinator.close(false);
+        coordinator.close();
         name("job");
         send("device", 0, "forged");
         send("job", 0, "a");

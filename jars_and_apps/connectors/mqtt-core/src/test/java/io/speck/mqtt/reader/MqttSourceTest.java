@@ -104,7 +104,7 @@ class MqttSourceTest extends CutReaderCase {
         maker.subscribe(List.of("in/#"), Duration.ofSeconds(5));
         publish("a", "a", "b");
         Await.until("all are under way", () -> seen.get() == 3);
-        maker.close(false);
+        maker.close();
         publish("a");
         MqttSource source = open(0, 0);
         assertEquals(List.of("a", "a", "b", "a"), Batch.next(source, 0, 4));

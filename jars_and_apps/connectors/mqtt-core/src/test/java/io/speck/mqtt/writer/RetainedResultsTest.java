@@ -60,7 +60,7 @@ class RetainedResultsTest {
                 }, PATIENCE);
         reader.subscribe(List.of("out/#"), PATIENCE);
         Thread.sleep(200);
-        reader.close(true);
+        reader.closeAndEndSession();
         return new TreeMap<>(found);
     }
 
