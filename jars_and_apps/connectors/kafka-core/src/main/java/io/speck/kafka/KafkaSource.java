@@ -143,18 +143,10 @@ class KafkaSource extends BufferedSource {
 
         @Override
         public void arrived(List<KafkaMessage> messages) {
-            Runnable notified;
-            lock.lock();
-            try {
+            change(() -> {
                 messages.forEach(KafkaSource.this::newMessage);
                 changed.signalAll();
-                notified = takeWaiter();
-            } finally {
-                lock.unlock();
-            }
-            if (notified != null) {
-                notified.run();
-            }
+            });
         }
 
         @Override
@@ -251,18 +243,10 @@ class KafkaSource extends BufferedSource {
 
         @Override
         public void failed(MqttException error) {
-            Runnable notified;
-            lock.lock();
-            try {
+            change(() -> {
                 failure = failure == null ? error : failure;
                 changed.signalAll();
-                notified = takeWaiter();
-            } finally {
-                lock.unlock();
-            }
-            if (notified != null) {
-                notified.run();
-            }
+            });
         }
     }
 
@@ -287,6 +271,21 @@ class KafkaSource extends BufferedSource {
         buffer.add(message, dropped);
     }
 
+    /** Changes the state, and then calls an engine that waits for what is due by now. */
+    private void change(Runnable change) {
+        Runnable callback;
+        lock.lock();
+        try {
+            change.run();
+            callback = takeWaiter();
+        } finally {
+            lock.unlock();
+        }
+        if (callback != null) {
+            callback.run(); // without the lock, since it may take locks of its own
+        }
+    }
+
     private Runnable takeWaiter() {
         boolean due = failure != null || buffer.hasWaiting(Long.MAX_VALUE);
         Runnable found = due ? waiter : null;
@@ -304,17 +303,7 @@ class KafkaSource extends BufferedSource {
 
     @Override
     public void whenAvailable(Runnable callback) {
-        Runnable notified;
-        lock.lock();
-        try {
-            waiter = callback;
-            notified = takeWaiter();
-        } finally {
-            lock.unlock();
-        }
-        if (notified != null) {
-            notified.run();
-        }
+        change(() -> waiter = callback);
     }
 
     @Override
