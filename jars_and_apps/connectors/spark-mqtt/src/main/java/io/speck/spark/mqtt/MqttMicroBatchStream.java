@@ -3,19 +3,15 @@ package io.speck.spark.mqtt;
 import io.speck.connector.BrokerProvider;
 import io.speck.connector.Brokers;
 import io.speck.connector.MessageSource;
-import io.speck.connector.reader.Message;
 import io.speck.connector.reader.SourceMetrics;
 import io.speck.mqtt.SinkSettings;
 import io.speck.mqtt.SourceSettings;
-import io.speck.mqtt.Utf8;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.sql.SqlProgram;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -23,7 +19,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
-import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -55,7 +50,6 @@ import org.slf4j.LoggerFactory;
 final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode,
         ReportsSourceMetrics {
     private static final Logger LOG = LoggerFactory.getLogger(MqttMicroBatchStream.class);
-    private static final int ROWS_WORTH_A_PARTITION = 500;
 
     private final ReadOptions options;
     private final int number;
@@ -65,10 +59,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private final CommitLog commits;
     /** Null if the query fails with its first error. */
     private final FailedMessages failed;
-    /** The program of a SQL job; null for another query. */
-    private final SqlProgram program;
     private final Pacing pacing;
-    private final int defaultPartitions;
+    private final BatchPartitions partitions;
     private final String run;
     private final SparkSession spark;
     private final String queryId;
@@ -86,17 +78,14 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
     private long acknowledged;
     /** The number of parts of the batch planned last; 0 before the first. */
     private volatile int lastPartitions;
-    /** Of the batch planned last. */
-    private long grouping;
 
     /** @param number of this source among those of the query */
     MqttMicroBatchStream(ReadOptions options, String checkpointLocation, int number) {
         this.spark = SparkSession.active();
         this.options = options;
+        SqlProgram program = options.program() == null ? null : SqlProgram.of(options.program());
         this.number = number;
-        this.program = options.program() == null ? null : SqlProgram.of(options.program());
         this.pacing = new Pacing(options.pacing());
-        this.defaultPartitions = spark.sparkContext().defaultParallelism();
         this.run = spark.sparkContext().getLocalProperty(RealTimeFeeds.RUN_PROPERTY);
         this.queryId = spark.sparkContext().getLocalProperty(StreamExecution.QUERY_ID_KEY());
         SinkSettings parking = parking(options.source(), MqttTable.spool(spark));
@@ -114,6 +103,8 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+        this.partitions = new BatchPartitions(options, spark.sparkContext().defaultParallelism(), program, failed,
+                this::isText);
     }
 
     private BrokerProvider brokers() {
@@ -154,7 +145,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         source = brokers().streaming(options.source(), journal);
         lastPartitions = options.partitions() > 0 ? options.partitions() : 1;
         failures = failed == null ? null : new RealTimeFailures(failed.files(), failed.leftOut(),
-                each -> fault(each.topic(), each.payload()), System::nanoTime);
+                each -> partitions.fault(each.payload()), System::nanoTime);
         feed = RealTimeFeeds.add(source, run, options.maxRows(), lastPartitions, failures);
     }
 
@@ -226,7 +217,7 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
             acknowledge(start); // takes some of the time in which rows gather
             long end = gather(start, rows(limit));
             if (end > start) {
-                source.close(start, end, partitions(end - start));
+                source.close(start, end, partitions.number(end - start));
                 pacing.begins(System.nanoTime());
             }
             return new MqttOffset(end);
@@ -262,30 +253,19 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         return Math.max(start, availableEnd);
     }
 
-    private int partitions(long rows) {
-        int limit = options.partitions() > 0 ? options.partitions() : defaultPartitions;
-        long worthwhile = options.partitions() > 0
-                ? rows : (rows + ROWS_WORTH_A_PARTITION - 1) / ROWS_WORTH_A_PARTITION;
-        return (int) Math.max(1, Math.min(limit, worthwhile));
-    }
-
     @Override
     public InputPartition[] planInputPartitions(Offset startOffset, Offset endOffset) {
         long start = ((MqttOffset) startOffset).position();
         long end = ((MqttOffset) endOffset).position();
         return translated(() -> {
-            grouping = 0;
             if (end <= start) {
-                return new InputPartition[0];
+                return partitions.none();
             }
             open(start, end);
             source.awaitWhole();
             int recorded = source.recordedPartitions(start);
-            int partitions = recorded > 0 ? recorded : partitions(end - start);
-            List<Message> messages = source.messages(start, end);
-            InputPartition[] parts = failed == null
-                    ? split(isText() ? TextMessages.checked(messages) : messages, partitions, Message::payload, false)
-                    : splitGroups(messages, partitions);
+            int count = recorded > 0 ? recorded : partitions.number(end - start);
+            InputPartition[] parts = partitions.divide(source.messages(start, end), count);
             lastPartitions = parts.length;
             return parts;
         });
@@ -298,47 +278,9 @@ final class MqttMicroBatchStream implements MicroBatchStream, SupportsTriggerAva
         return text;
     }
 
-    /** The reason to leave a message out before any task has failed on it; null for none. */
-    private String fault(String topic, byte[] payload) {
-        String fault = isText() ? Utf8.fault(payload) : null;
-        return fault == null ? null : TextMessages.reason(fault);
-    }
-
-    /** Splits the messages on which no task has failed, and makes a partition of each other group. */
-    private InputPartition[] splitGroups(List<Message> messages, int partitions) throws IOException, InterruptedException {
-        DecodedMessages decoded = program == null ? null : new DecodedMessages(program);
-        Function<Message, byte[]> content = options.columns().decoded() ? decoded::row : Message::payload;
-        List<InputPartition> parts = new ArrayList<>();
-        FailedMessages.Grouping found = failed.group(messages,
-                each -> decoded == null ? fault(each.topic(), each.payload()) : decoded.fault(each));
-        grouping = found.mark();
-        for (FailedMessages.Group group : found.groups()) {
-            if (group.sound()) {
-                parts.addAll(List.of(split(group.messages(), partitions, content, group.watched())));
-            } else {
-                parts.add(Rows.pack(group.messages(), options.columns(), content, group.watched(), group.behind()));
-            }
-        }
-        return parts.toArray(new InputPartition[0]);
-    }
-
-    /**
-     * Names the grouping of the batch planned last, which decides on the partition and the position of its rows; 0 if it is
-     * that of a batch on which no task has failed.
-     */
+    /** See {@link BatchPartitions#grouping}. */
     long grouping() {
-        return grouping;
-    }
-
-    private InputPartition[] split(List<Message> messages, int partitions, Function<Message, byte[]> content,
-            boolean watched) {
-        InputPartition[] parts = new InputPartition[partitions];
-        for (int i = 0; i < partitions; i++) {
-            int from = (int) ((long) messages.size() * i / partitions);
-            int to = (int) ((long) messages.size() * (i + 1) / partitions);
-            parts[i] = Rows.pack(messages.subList(from, to), options.columns(), content, watched, false);
-        }
-        return parts;
+        return partitions.grouping();
     }
 
     private void open(long committed, long uncommittedEnd) throws IOException, InterruptedException {
