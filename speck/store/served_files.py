@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -24,6 +25,8 @@ from speck.core.durable_files import put_in_place, sync_directory, sync_file
 from speck.errors import StoreError
 from speck.store.artifacts import SCRATCH, FileCopy, hash_of, write_error
 from speck.store.beginnings import Beginnings
+
+_log = logging.getLogger(__name__)
 
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -77,17 +80,25 @@ class ServedFiles:
         ``named`` are the hashes of the code that revisions name.  ``gone`` are those that none names any
         more, which go now, unless one was offered just now, as to build a job.  Anything else, as the
         launcher of a former version, goes once all ``attempts`` (their ids) began after its last offer.
+        A fault of the disk is logged; what it leaves is deleted by a later call.
         """
-        with contextlib.suppress(OSError):
-            if not (folders := self._folders()):
-                return
-            now = time.time()
-            bound = min(now, Beginnings(self.directory / BEGINNINGS).earliest(attempts, now)) - _SPARED
-            for folder in folders:
-                last = now - _JUST_NOW if folder.name in gone else bound
-                with self._guard:
-                    if folder.name not in named and _last_change(folder) < last:
-                        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            self._forget_unused(named, gone, attempts)
+        except OSError as error:
+            _log.warning("unused files that engines fetched are not deleted now: %s", error)
+
+    def _forget_unused(
+        self, named: Collection[str], gone: Collection[str], attempts: Collection[str]
+    ) -> None:
+        if not (folders := self._folders()):
+            return
+        now = time.time()
+        bound = min(now, Beginnings(self.directory / BEGINNINGS).earliest(attempts, now)) - _SPARED
+        for folder in folders:
+            last = now - _JUST_NOW if folder.name in gone else bound
+            with self._guard:
+                if folder.name not in named and _last_change(folder) < last:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _folders(self) -> list[Path]:
         served = self.directory / "served"

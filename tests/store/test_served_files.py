@@ -124,6 +124,17 @@ def test_files_without_attempts_are_deleted_after_a_week(served: ServedFiles) ->
     assert new.exists()
 
 
+def test_a_failed_deletion_of_unused_files_is_logged(
+    served: ServedFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = offered(served, "old.py", 30 * DAY)
+    (served.directory / BEGINNINGS).mkdir()  # in place of a file
+    served.forget_unused((), (), ())
+    assert place.exists()
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert "unused files that engines fetched are not deleted now" in caplog.text
+
+
 def test_code_goes_with_the_last_revision_that_names_it(served: ServedFiles) -> None:
     """Independent of the attempts; not while an engine may be building it."""
     gone, building, named = (
