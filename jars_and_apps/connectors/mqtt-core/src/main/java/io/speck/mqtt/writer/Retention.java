@@ -2,11 +2,9 @@ package io.speck.mqtt.writer;
 
 import io.netty.handler.codec.mqtt.MqttPublishMessage;
 import io.speck.mqtt.Login;
-import io.speck.mqtt.net.Backoff;
 import io.speck.mqtt.net.Connection;
 import io.speck.mqtt.net.ResendRequest;
 import io.speck.mqtt.net.Runtime;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -39,12 +37,11 @@ final class Retention {
     private static final int REQUESTS_REMEMBERED = 1000;
     /** A site may be without power for weeks; without its mark, all of its messages would be sent again. */
     private static final int SPOOLED_MARK_SECONDS = (int) TimeUnit.DAYS.toSeconds(28);
-    private static final long RENEWAL_MILLIS = TimeUnit.MINUTES.toMillis(1);
-    private static final long RENEWAL_CAP_MILLIS = TimeUnit.HOURS.toMillis(1);
 
     private final ReentrantLock lock;
     private final Login login;
     private final RetransmissionBuffer buffer = new RetransmissionBuffer();
+    private final RenewableSpool disk;
     private final BrokerLife life = new BrokerLife();
     private final Set<String> handledRequests = new LinkedHashSet<>();
     /** Read without the lock by the threads that connect and receive, as are the predecessors. */
@@ -54,14 +51,6 @@ final class Retention {
     private final List<SpoolFolder> takenOver = new ArrayList<>();
     private volatile DeliveryMark deliveryMark =
             new DeliveryMark(UUID.randomUUID().toString().replace("-", ""), ResendRequest.EXPIRY_SECONDS);
-    /** Null without a folder for it. */
-    private volatile Spool spool;
-    /** The folder for messages on disk; null for none. */
-    private volatile Path spoolRoot;
-    private final Backoff renewal = new Backoff(RENEWAL_MILLIS, RENEWAL_CAP_MILLIS);
-    /** When a disk that has failed is tried again, in {@link System#nanoTime}. */
-    private long renewalNanos = System.nanoTime();
-    private boolean renewing;
     private boolean ended;
     private Connection connection;
     /** The number in the mark of the broker. */
@@ -71,6 +60,7 @@ final class Retention {
     Retention(ReentrantLock lock, Login login) {
         this.lock = lock;
         this.login = login;
+        this.disk = new RenewableSpool(lock, login, buffer, this::beginMark);
     }
 
     boolean isEmpty() {
@@ -89,10 +79,7 @@ final class Retention {
             return false;
         }
         StrandedSpools.watch(root);
-        if (spool == null) {
-            spoolRoot = root;
-            beginSpool();
-        }
+        disk.begin(root);
         return true;
     }
 
@@ -103,25 +90,13 @@ final class Retention {
 
     /** The id of the folder with the messages; null if they are not all on disk. */
     String spoolId() {
-        Spool current = spool;
+        Spool current = disk.current();
         return current == null || current.hasFailed() ? null : current.id();
     }
 
     /** Returns the folders for this broker below the roots that others have left, locked; lock not held. */
     List<SpoolFolder> abandoned() {
         return roots.stream().flatMap(root -> SpoolFolder.abandoned(root, login).stream()).toList();
-    }
-
-    private void beginSpool() {
-        try {
-            SpoolFolder folder = SpoolFolder.create(spoolRoot, login);
-            spool = new Spool(folder, lock);
-            buffer.spool(spool);
-            beginMark(folder);
-        } catch (IOException e) {
-            LOG.warn("messages that broker {} has not saved yet do not survive a power cut of this machine, since they"
-                    + " cannot be written below '{}': {}", login, spoolRoot, e.toString());
-        }
     }
 
     /** The mark is another one with another folder, since it is found by its id. */
@@ -131,61 +106,6 @@ final class Retention {
         }
         deliveryMark = new DeliveryMark(folder.id(), SPOOLED_MARK_SECONDS);
         markedNumber = 0;
-    }
-
-    /** Tries a disk again that has failed, such as one that was full. */
-    private void tryDiskAgain() {
-        boolean failed = spoolRoot != null && (spool == null || spool.hasFailed());
-        if (failed && !ended && !renewing && System.nanoTime() - renewalNanos >= 0) {
-            renewing = true;
-            Runtime.BACKGROUND.execute(this::renewSpool);
-        }
-    }
-
-    /** Holds the messages in another folder if the disk works by now; lock not held. The former one stays until then. */
-    private void renewSpool() {
-        Spool former = spool;
-        SpoolFolder folder = null;
-        Spool fresh = null;
-        try {
-            folder = SpoolFolder.create(spoolRoot, login);
-            fresh = new Spool(folder, lock);
-        } catch (IOException e) {
-            LOG.debug("broker {}: {}", login, e.toString());
-        }
-        boolean works = fresh != null && replaceSpool(fresh) && fresh.force();
-        lock.lock();
-        try {
-            renewing = false;
-            if (works) {
-                LOG.info("messages that broker {} has not saved yet survive a power cut of this machine again", login);
-                renewal.reset();
-                beginMark(folder);
-            } else {
-                renewalNanos = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(renewal.nextMillis());
-                replaceSpool(former);
-            }
-        } finally {
-            lock.unlock();
-        }
-        Spool obsolete = works ? former : fresh;
-        if (obsolete != null) {
-            obsolete.delete();
-        }
-    }
-
-    /** Returns false if this publisher has ended, which leaves the spool as it is. */
-    private boolean replaceSpool(Spool by) {
-        lock.lock();
-        try {
-            if (!ended) {
-                spool = by;
-                buffer.spool(by);
-            }
-            return !ended;
-        } finally {
-            lock.unlock();
-        }
     }
 
     /** Reads what others have left; lock not held. */
@@ -205,12 +125,13 @@ final class Retention {
 
     /** True while writers should wait for the disk. */
     boolean isBehindAtDisk() {
-        return spool != null && spool.isBehind();
+        Spool current = disk.current();
+        return current != null && current.isBehind();
     }
 
     /** Returns when all held messages would survive a power cut, if there is a folder for them; lock not held. */
     void force() {
-        Spool current = spool;
+        Spool current = disk.current();
         if (current != null) {
             current.force();
         }
@@ -291,8 +212,8 @@ final class Retention {
     private void endPredecessors(Connection opened) {
         List<Predecessor> ended = List.copyOf(predecessors);
         predecessors.clear();
-        if (!ended.isEmpty() && spool != null) {
-            Spool own = spool;
+        Spool own = disk.current();
+        if (!ended.isEmpty() && own != null) {
             Runtime.BACKGROUND.execute(() -> {
                 if (own.force()) {
                     ended.stream().filter(each -> each.folder().deleteRead()).forEach(each -> each.mark().delete(opened));
@@ -313,15 +234,16 @@ final class Retention {
      */
     Runnable end() {
         ended = true;
+        disk.end();
         buffer.end();
-        boolean leaves = spool != null && !buffer.isEmpty();
+        Spool last = disk.current();
+        boolean leaves = last != null && !buffer.isEmpty();
         if (leaves) {
             writeMark(); // the next process would send again what came after the former mark
         } else if (connection != null) {
             deliveryMark.delete(connection);
         }
         connection = null;
-        Spool last = spool;
         List<SpoolFolder> others = List.copyOf(takenOver);
         return () -> {
             if (leaves) {
@@ -391,7 +313,7 @@ final class Retention {
             writeMark();
             markScheduled = !ended && !buffer.isEmpty();
             if (markScheduled) {
-                tryDiskAgain();
+                disk.tryAgain();
                 Runtime.LOOPS.schedule(this::mark, MARK_MILLIS, TimeUnit.MILLISECONDS);
                 if (connection != null) {
                     connection.ping();

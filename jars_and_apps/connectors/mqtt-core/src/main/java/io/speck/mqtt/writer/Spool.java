@@ -31,9 +31,9 @@ import org.slf4j.LoggerFactory;
  * #force} makes what was appended survive a power cut, and must precede the acknowledgement of the input.
  *
  * <p>A disk that fails ends the spool, and no writer: messages are then held in memory alone, until another spool holds
- * them ({@link Retention}). A disk that stalls holds up writers ({@link #isBehind}) and the threads that force messages, and
- * no event loop: {@link #append} leaves the work at the disk to a thread in the background. A thread that is interrupted
- * here is no failure, so segments are streams: an interrupt closes a channel.
+ * them ({@link RenewableSpool}). A disk that stalls holds up writers ({@link #isBehind}) and the threads that force
+ * messages, and no event loop: {@link #append} leaves the work at the disk to a thread in the background. A thread that is
+ * interrupted here is no failure, so segments are streams: an interrupt closes a channel.
  */
 final class Spool {
     static final String SUFFIX = ".log";
