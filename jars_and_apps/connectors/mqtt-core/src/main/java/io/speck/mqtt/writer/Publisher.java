@@ -9,7 +9,6 @@ import io.speck.connector.writer.UnsentMessage;
 import io.speck.mqtt.BrokerException;
 import io.speck.mqtt.Login;
 import io.speck.mqtt.net.Connection;
-import io.speck.mqtt.net.ReasonCodes;
 import io.speck.mqtt.net.Runtime;
 import java.time.Duration;
 import java.util.Collection;
@@ -184,7 +183,7 @@ final class Publisher implements WriterConnection.Owner {
                 List<OutgoingMessage> unanswered = forgetConnection();
                 OutgoingMessage cause = caution.closed(unanswered, System.nanoTime());
                 if (cause != null && outbox.peek() == cause) {
-                    reject(outbox.remove(), "the broker closes the connection at it (" + reason + ")", true, -1);
+                    reject(outbox.remove(), Refusal.byEndOfConnection(reason));
                 }
                 connection.open();
             }
@@ -417,8 +416,7 @@ final class Publisher implements WriterConnection.Owner {
             OutgoingMessage message = outbox.peek();
             int bytes = message.bytes();
             if (bytes > target.maximumPacketBytes()) {
-                reject(outbox.remove(), "it is larger than the broker's maximum packet size of "
-                        + target.maximumPacketBytes() + " bytes", true, target.maximumPacketBytes());
+                reject(outbox.remove(), Refusal.tooLarge(target.maximumPacketBytes()));
                 continue;
             }
             if (chunk.isReadable() && bytes > chunk.writableBytes()) {
@@ -445,7 +443,7 @@ final class Publisher implements WriterConnection.Owner {
             if (backPressure.acknowledged(message, reason)) {
                 LOG.debug("broker {}: marker for '{}' acknowledged", login, message.topic);
             } else if (reason >= 0x80) {
-                reject(message, ReasonCodes.text(reason), ReasonCodes.concernsMessage(reason), -1);
+                reject(message, Refusal.by(reason));
             } else {
                 if (!message.acknowledged) {
                     complete(message);
@@ -461,26 +459,22 @@ final class Publisher implements WriterConnection.Owner {
         }
     }
 
-    /**
-     * Takes a message out that the broker does not accept.
-     *
-     * @param ofMessage true if the message is the cause, and not its topic or the state of the broker
-     * @param maximumPacketBytes the limit that it exceeds; -1 if that is not known
-     */
-    private void reject(OutgoingMessage message, String why, boolean ofMessage, long maximumPacketBytes) {
+    /** Takes a message out that the broker does not accept. */
+    private void reject(OutgoingMessage message, Refusal refusal) {
         if (backPressure.acknowledged(message, BackPressure.REJECTED)) {
             return;
         }
         if (message.acknowledged) {
-            LOG.warn("broker {} rejected {}, which was sent again: {}", login, message.description(), why);
+            LOG.warn("broker {} rejected {}, which was sent again: {}", login, message.description(),
+                    refusal.why());
             retention.refused(message);
             return;
         }
-        String refusal = "broker " + login + " rejected " + message.description() + ": " + why;
-        if (ofMessage && message.delivery.lenient) {
-            message.delivery.refuse(message.refused(maximumPacketBytes, refusal));
+        String text = "broker " + login + " rejected " + message.description() + ": " + refusal.why();
+        if (refusal.ofMessage() && message.delivery.lenient) {
+            message.delivery.refuse(message.refused(refusal.maximumPacketBytes(), text));
         } else if (message.delivery.failure == null) {
-            message.delivery.failure = new BrokerException(refusal, true);
+            message.delivery.failure = new BrokerException(text, true);
         }
         complete(message);
         changed.signalAll();
