@@ -66,6 +66,7 @@ def local_stats(
     window: str = "15 minutes",
     lateness: str = "2 days",
     slowest: int = 3,
+    ahead: str = "1 day",
 ) -> DataFrame:
     """Statistics of the readings of one site, a JSON object for each window that changed.
 
@@ -73,15 +74,22 @@ def local_stats(
     ``mean_speed`` (of the readings that saw a vehicle, else null) and ``slowest`` (segments with the lowest
     speed of such a reading).  Counts are running totals: a later object of a window replaces an earlier one.
     State covers ``lateness`` before the newest reading; older readings are dropped.
+
+    A reading whose time is more than ``ahead`` ahead of the clock is an error of its message, about which the
+    job's ``on_error`` decides: it would make all readings after it late.
     """
-    return _statistics(messages, site, window, lateness, slowest)
+    return _statistics(messages, site, window, lateness, slowest, ahead)
 
 
 def global_stats(
-    messages: DataFrame, window: str = "15 minutes", lateness: str = "2 days", slowest: int = 3
+    messages: DataFrame,
+    window: str = "15 minutes",
+    lateness: str = "2 days",
+    slowest: int = 3,
+    ahead: str = "1 day",
 ) -> DataFrame:
     """Statistics of the readings of all sites, as :func:`local_stats`; ``site`` is ``*``."""
-    return _statistics(messages, "*", window, lateness, slowest)
+    return _statistics(messages, "*", window, lateness, slowest, ahead)
 
 
 # The running result of an aggregate is written whenever it changes.
@@ -89,12 +97,13 @@ local_stats.output_mode = "update"  # type: ignore[attr-defined]
 global_stats.output_mode = "update"  # type: ignore[attr-defined]
 
 
-def _statistics(messages: DataFrame, site: str, window: str, lateness: str, slowest: int) -> DataFrame:
+def _statistics(
+    messages: DataFrame, site: str, window: str, lateness: str, slowest: int, ahead: str
+) -> DataFrame:
     from pyspark.sql import functions as sf
 
-    grouped = (
-        _readings(messages).withWatermark("time", lateness).groupBy(sf.window("time", window).alias("window"))
-    )
+    readings = _readings(messages, ahead).withWatermark("time", lateness)
+    grouped = readings.groupBy(sf.window("time", window).alias("window"))
     saw_vehicles = sf.col("vehicles") > 0
     # One bounded heap a window holds the slowest readings: state does not grow with the number of them.
     slowness = sf.when(saw_vehicles, sf.struct("speed", "segment"))
@@ -124,19 +133,31 @@ def _statistics(messages: DataFrame, site: str, window: str, lateness: str, slow
     )
 
 
-def _readings(messages: DataFrame) -> DataFrame:
+def _readings(messages: DataFrame, ahead: str) -> DataFrame:
     """``time TIMESTAMP, speed DOUBLE (km/h), vehicles DECIMAL(28, 0), segment STRING``, of readings alone."""
     from pyspark.sql import functions as sf
 
     fields = sf.split("value", ",")
+    # As UTC: a watermark needs TIMESTAMP, and the session's own zone may skip or repeat an hour.
+    time = sf.concat(fields[5], sf.lit("Z")).cast("timestamp")
     # A malformed message must not end the query, as a failing cast would, again at each restart.
     return messages.where(messages["value"].rlike(SITED_READING)).select(
-        # As UTC: a watermark needs TIMESTAMP, and the session's own zone may skip or repeat an hour.
-        sf.concat(fields[5], sf.lit("Z")).cast("timestamp").alias("time"),
+        _bounded(time, ahead).alias("time"),
         fields[2].cast("double").alias("speed"),
         fields[6].cast("decimal(28, 0)").alias("vehicles"),
         fields[8].alias("segment"),
     )
+
+
+def _bounded(time: Column, ahead: str) -> Column:
+    """The time; it fails for one of the far future.  There is no bound in the past: readings are replayed."""
+    from pyspark.sql import functions as sf
+
+    # The clock of the batch: one that runs again after a crash has the same.
+    bound = sf.current_timestamp() + sf.lit(ahead).cast("interval")
+    reason = sf.lit(" of a reading is too far ahead of the clock (argument 'ahead')")
+    fault = sf.raise_error(sf.concat(sf.lit("the time "), _iso(time), reason))
+    return sf.when(time > bound, fault.cast("timestamp")).otherwise(time)
 
 
 def _iso(time: Column) -> Column:

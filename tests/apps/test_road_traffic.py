@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from binders.spark.query.split.sample import sample_in
@@ -261,6 +262,18 @@ def test_global_stats_takes_readings_of_all_sites_and_no_garbage(messages: Messa
     lines = [f"{LINE},A", f"{LINE},B", LINE, f"{LINE},C\n", "garbage", _with(TIMESTAMP="2014-02-30T00:00:00")]
     (window,) = _windows(jobs.global_stats(messages(lines))).values()
     assert (window["site"], window["readings"], window["vehicles"]) == ("*", 3, 9)
+
+
+def test_a_reading_of_the_far_future_is_an_error_of_its_message(messages: Messages) -> None:
+    now = datetime.now(UTC).replace(tzinfo=None)
+    soon, late = ((now + timedelta(hours=hours)).isoformat("T", "seconds") for hours in (23, 26))
+    old = _with(TIMESTAMP="0001-01-01T00:00:00")
+    assert len(_windows(jobs.local_stats(messages([old, LINE, _with(TIMESTAMP=soon)])))) == 3
+    lines = messages([LINE, "garbage", _with(TIMESTAMP=late), _with(TIMESTAMP="9999-12-31T23:59:59")])
+    assert len(_windows(jobs.global_stats(lines, ahead="9000 years"))) == 3
+    for statistics in (jobs.local_stats, jobs.global_stats):
+        with pytest.raises(SparkRuntimeException, match=f"{late} of a reading is too far ahead of the clock"):
+            _values(statistics(lines))
 
 
 def test_windows_do_not_depend_on_the_time_zone_of_the_session(messages: Messages) -> None:

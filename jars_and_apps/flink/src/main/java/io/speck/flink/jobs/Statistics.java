@@ -4,6 +4,7 @@ import io.speck.flink.mqtt.FlinkMqttSink;
 import io.speck.flink.mqtt.MqttJob;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
+import java.time.DateTimeException;
 import java.time.LocalDateTime;
 import java.time.ZoneOffset;
 import java.time.format.DateTimeFormatter;
@@ -18,25 +19,31 @@ import org.apache.flink.streaming.api.datastream.DataStreamUtils;
  * @param window length, in microseconds
  * @param lateness how far behind the newest reading a window is still held, in microseconds
  * @param slowest how many segments are named
+ * @param ahead how far ahead of the clock the time of a reading may be, in microseconds
  */
-record Statistics(String site, long window, long lateness, int slowest) implements Serializable {
+record Statistics(String site, long window, long lateness, int slowest, long ahead) implements Serializable {
     private static final DateTimeFormatter ISO = DateTimeFormatter.ofPattern("uuuu-MM-dd'T'HH:mm:ss");
     private static final long MICROS = 1_000_000;
     private static final int MOST_SLOWEST = 25_000;
 
-    /** By the arguments {@code window}, {@code lateness} and {@code slowest}. */
+    /** By the arguments {@code window}, {@code lateness}, {@code slowest} and {@code ahead}. */
     static Statistics of(MqttJob job, String site) {
         return new Statistics(site,
                 job.argument("window", "15 minutes", Interval::window, Interval.EXPECTED),
                 job.argument("lateness", "2 days", Interval::micros, Interval.EXPECTED),
-                (int) job.number("slowest", 3, 1, MOST_SLOWEST));
+                (int) job.number("slowest", 3, 1, MOST_SLOWEST),
+                job.argument("ahead", "1 day", Interval::micros, Interval.EXPECTED));
     }
 
     /** Counts the readings of the job's source topic, and writes each window that changed to its sink topic. */
     static void run(MqttJob job, String site) throws Exception {
+        write(job, site);
+        job.execute();
+    }
+
+    static void write(MqttJob job, String site) {
         DataStream<WindowUpdate> updates = of(job, site).count(job.texts());
         job.write(updates, job.sink(FlinkMqttSink.of(WindowUpdate::bytes)).sequence(WindowUpdate::number).build());
-        job.execute();
     }
 
     /**
@@ -47,6 +54,20 @@ record Statistics(String site, long window, long lateness, int slowest) implemen
         return DataStreamUtils.reinterpretAsKeyedStream(lines, line -> 0, Types.INT)
                 .process(new WindowCounter(this)).name("windowed aggregation: windows").uid("windows")
                 .setParallelism(1);
+    }
+
+    /**
+     * Checks the time of a reading. One of the far future, as of a sensor with a wrong clock, would move the watermark so
+     * far that all readings after it are late. There is no bound in the past: old readings may be replayed.
+     *
+     * @param clock milliseconds since 1970
+     * @throws DateTimeException if the time is too far ahead; the job's {@code on_error} decides about the message
+     */
+    void checkTime(long time, long clock) {
+        if (time - clock * 1000 > ahead) {
+            throw new DateTimeException("the time " + text(time)
+                    + " of a reading is too far ahead of the clock (argument 'ahead')");
+        }
     }
 
     long start(long time) {
@@ -63,7 +84,11 @@ record Statistics(String site, long window, long lateness, int slowest) implemen
     }
 
     private static String iso(long time) {
-        return Json.quoted(LocalDateTime.ofEpochSecond(Math.floorDiv(time, MICROS), 0, ZoneOffset.UTC).format(ISO));
+        return Json.quoted(text(time));
+    }
+
+    private static String text(long time) {
+        return LocalDateTime.ofEpochSecond(Math.floorDiv(time, MICROS), 0, ZoneOffset.UTC).format(ISO);
     }
 
     /**

@@ -51,6 +51,7 @@ final class WindowCounter extends KeyedProcessFunction<Integer, String, WindowUp
         if (reading == null) {
             return;
         }
+        statistics.checkTime(reading.time(), context.timerService().currentProcessingTime());
         Progress now = progress.value() == null ? begin(context) : progress.value();
         if (now.late(statistics.start(reading.time()) + statistics.window())) {
             return;

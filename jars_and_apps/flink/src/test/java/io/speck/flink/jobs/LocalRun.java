@@ -18,6 +18,7 @@ public final class LocalRun {
     private static final long WINDOW = Interval.window("15 minutes");
     private static final long LATENESS = Interval.micros("2 days");
     private static final int SLOWEST = 3;
+    private static final long AHEAD = Interval.micros("1 day");
 
     private LocalRun() {}
 
@@ -51,6 +52,6 @@ public final class LocalRun {
     }
 
     private static DataStream<String> statistics(String site, DataStream<String> in) {
-        return new Statistics(site, WINDOW, LATENESS, SLOWEST).count(in).map(Statistics.WindowUpdate::object);
+        return new Statistics(site, WINDOW, LATENESS, SLOWEST, AHEAD).count(in).map(Statistics.WindowUpdate::object);
     }
 }

@@ -4,9 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.speck.flink.mqtt.MqttJob;
 import io.speck.mqtt.InvalidSettingException;
 import java.util.List;
 import java.util.Map;
+import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.junit.jupiter.api.Test;
@@ -33,6 +35,17 @@ class ProgramsTest {
         String[] arguments = {"--job-name", "stats", "--window", "soon"};
         String fault = assertThrows(InvalidSettingException.class, () -> LocalStats.main(arguments)).getMessage();
         assertTrue(fault.contains("argument '--window' is 'soon' (expected a duration such as '15 minutes'"), fault);
+    }
+
+    /** Readings of the far future are errors of their messages, which only operators chained to the source may raise. */
+    @Test
+    void theStatisticsMayLeaveMessagesOut() {
+        StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment(
+                Configuration.fromMap(Map.of("speck.on-error", "skip", "execution.checkpointing.interval", "1 s")));
+        MqttJob job = MqttJob.of(environment, new String[] {"--job-name", "stats", "--source-broker", "tcp://127.0.0.1:1",
+            "--source-topic", "in", "--sink-broker", "tcp://127.0.0.1:1", "--sink-topic", "out", "--ahead", "2 days"});
+        Statistics.write(job, "A");
+        job.ready();
     }
 
     @Test

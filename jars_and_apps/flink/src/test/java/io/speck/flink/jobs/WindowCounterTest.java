@@ -1,8 +1,12 @@
 package io.speck.flink.jobs;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.speck.flink.jobs.Statistics.WindowUpdate;
+import java.time.DateTimeException;
+import java.time.LocalDateTime;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -17,16 +21,22 @@ import org.junit.jupiter.api.Test;
 
 /** The counting operator under a clock and crashes of the test's making. */
 class WindowCounterTest {
-    private static final Statistics STATISTICS =
-            new Statistics("A", Interval.window("15 minutes"), Interval.micros("2 hours"), 3);
+    private static final Statistics STATISTICS = new Statistics("A", Interval.window("15 minutes"),
+            Interval.micros("2 hours"), 3, Interval.micros("100 years")); // the harness begins in 1970
     private static final long TICK = 250;
+    private static final long DAY_MILLIS = 86_400_000;
     /** When every timer is due, those of before a crash included. */
     private static final long LATER = 1_000_000;
 
     private static KeyedOneInputStreamOperatorTestHarness<Integer, String, WindowUpdate> harness(
             OperatorSubtaskState state, long clock) throws Exception {
+        return harness(STATISTICS, state, clock);
+    }
+
+    private static KeyedOneInputStreamOperatorTestHarness<Integer, String, WindowUpdate> harness(
+            Statistics statistics, OperatorSubtaskState state, long clock) throws Exception {
         KeyedOneInputStreamOperatorTestHarness<Integer, String, WindowUpdate> harness =
-                new KeyedOneInputStreamOperatorTestHarness<>(new KeyedProcessOperator<>(new WindowCounter(STATISTICS)),
+                new KeyedOneInputStreamOperatorTestHarness<>(new KeyedProcessOperator<>(new WindowCounter(statistics)),
                         line -> 0, Types.INT);
         harness.setup();
         if (state != null) {
@@ -117,6 +127,25 @@ class WindowCounterTest {
         Map<String, String> readings = new LinkedHashMap<>();
         last.forEach((start, object) -> readings.put(start, object.replaceFirst(".*\"readings\":(\\d+).*", "$1")));
         assertEquals(Map.of("2014-08-18T07:00:00", "2", "2014-08-18T09:00:00", "1", "2014-08-18T09:15:00", "1"), readings);
+    }
+
+    @Test
+    void aReadingOfTheFarFutureFailsAndMovesNothing() throws Exception {
+        Statistics statistics = new Statistics("A", Interval.window("15 minutes"), Interval.micros("2 hours"), 3,
+                Interval.micros("1 day"));
+        long seven = LocalDateTime.parse("2014-08-18T07:00:00").toEpochSecond(ZoneOffset.UTC) * 1000;
+        var harness = harness(statistics, null, seven - DAY_MILLIS);
+        harness.processElement(line("07:00:00", 50, 2, 1), 0);
+        String fault = assertThrows(DateTimeException.class, () -> harness.processElement(line("07:00:01", 60, 2, 2), 0))
+                .getMessage();
+        assertEquals("the time 2014-08-18T07:00:01 of a reading is too far ahead of the clock (argument 'ahead')", fault);
+        assertThrows(DateTimeException.class, () -> harness.processElement(line("23:00:00", 60, 2, 2), 0));
+        harness.processElement(line("07:00:00", 30, 1, 3), 0);
+        harness.setProcessingTime(seven - DAY_MILLIS + TICK);
+        assertEquals(List.of(new WindowUpdate(2, "{\"site\":\"A\",\"start\":\"2014-08-18T07:00:00\","
+                + "\"end\":\"2014-08-18T07:15:00\",\"readings\":2,\"vehicles\":3,\"mean_speed\":40.0,"
+                + "\"slowest\":[\"3\",\"1\"]}")), harness.extractOutputValues());
+        harness.close();
     }
 
     @Test
