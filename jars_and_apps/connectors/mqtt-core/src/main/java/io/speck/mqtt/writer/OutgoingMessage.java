@@ -49,6 +49,8 @@ final class OutgoingMessage {
     long sentNanos;
     /** Its number among those that the broker is to retain, by which a newer one is known; 0 if it is not, -1 if unknown. */
     long retainNumber;
+    /** When the broker first refused it as it was sent again ({@link RefusedForNow}); 0 if it did not. */
+    long refusedNanos;
     /** True while it is sent again for a lost session: what the broker retains is not lost then. */
     boolean forSession;
 

@@ -44,6 +44,7 @@ final class Publisher implements WriterConnection.Owner {
     private final InflightWindow inflight = new InflightWindow();
     private final NewestRetained newestRetained = new NewestRetained();
     private final CautiousSending caution = new CautiousSending();
+    private final RefusedForNow refusedForNow = new RefusedForNow(lock, outbox, this::schedulePump);
     private final WriterConnection connection;
     private final Takeover takeover;
     private boolean pumping;
@@ -465,9 +466,11 @@ final class Publisher implements WriterConnection.Owner {
             return;
         }
         if (message.acknowledged) {
-            LOG.warn("broker {} rejected {}, which was sent again: {}", login, message.description(),
-                    refusal.why());
-            retention.refused(message);
+            if (refusal.ofMessage() || !refusedForNow.add(message)) {
+                LOG.warn("broker {} rejected {}, which was sent again: {}", login, message.description(),
+                        refusal.why());
+                retention.refused(message);
+            }
             return;
         }
         String text = "broker " + login + " rejected " + message.description() + ": " + refusal.why();

@@ -121,6 +121,7 @@ final class RetransmissionBuffer {
     /** Adds a message that the broker has just acknowledged, if it can be sent again; confirms one that is held already. */
     void add(OutgoingMessage message) {
         message.acknowledged = true;
+        message.refusedNanos = 0;
         message.acknowledgedNanos = live.nanos();
         if (message.deliveryNumber > 0) {
             confirm(message);

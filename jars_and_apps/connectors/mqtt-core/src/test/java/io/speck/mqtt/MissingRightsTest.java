@@ -1,0 +1,73 @@
+package io.speck.mqtt;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.speck.connector.writer.SinkMetrics;
+import io.speck.mqtt.writer.MqttSink;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.List;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Recovers from the loss of a broker's memory while it refuses messages, as a right is missing that comes later. */
+@Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+class MissingRightsTest {
+    private static final Duration PATIENCE = Duration.ofSeconds(40);
+    private static final String ALL = "topic readwrite #";
+    private static final String READ = "topic read #";
+    private static final String JOB = "without-rights";
+
+    @TempDir
+    Path folder;
+    private Mosquitto broker;
+
+    @BeforeEach
+    void start() throws Exception {
+        permit(ALL);
+        broker = Mosquitto.start(folder, "autosave_interval 0", "acl_file " + folder.resolve("rights"));
+    }
+
+    @AfterEach
+    void stop() throws Exception {
+        broker.close();
+    }
+
+    private void permit(String... rights) throws IOException {
+        Path file = folder.resolve("rights");
+        Files.writeString(file, "topic read $SYS/#\n" + String.join("\n", rights) + "\n");
+        Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-r--r--"));
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    /** Its input is acknowledged: no job would write it again. */
+    @Test
+    void aMessageThatIsSentAgainAndRefusedForAWhileIsNotLost() throws Exception {
+        try (MqttSink sink = new MqttSink(new SinkSettings(Login.anonymous(broker.url()), PATIENCE))) {
+            sink.send("in/a", bytes("m0"), null, bytes(JOB), bytes("run/0/0/0"));
+            sink.flush();
+            broker.kill();
+            permit(READ, "topic write speck/#");
+            broker.start();
+            try (Topic collector = new Topic(broker.url(), "in/#")) {
+                sink.send("speck/behind", bytes("m1"), null, bytes(JOB), bytes("run/0/0/1"));
+                sink.flush();
+                assertEquals(1, SinkMetrics.of(JOB).resent());
+                permit(ALL);
+                broker.reload();
+                assertEquals(List.of("m0"), collector.take(1));
+            }
+            assertEquals(0, SinkMetrics.of(JOB).retainedDropped());
+        }
+    }
+}
