@@ -425,7 +425,8 @@ final class Publisher implements WriterConnection.Owner {
             }
             outbox.remove();
             boolean retained = newestRetained.retains(message);
-            message.encode(inflight.add(message), retained, forms.of(message, retained), chunk);
+            WireForm form = forms.of(message, retained, target.maximumPacketBytes() - bytes);
+            message.encode(inflight.add(message), retained, form, chunk);
             Runtime.LOOP_COST.count();
         }
         target.write(chunk);

@@ -15,6 +15,8 @@ record WireForm(byte[] stamp, int alias, boolean hasTopic) {
     private static final int TOPIC_ALIAS = 0x23;
     private static final int ALIAS_BYTES = 3;
     private static final int DATA_HEADER = 3;
+    /** The bytes by which a packet may be larger than in texts: the alias, and a byte more in each of its two lengths. */
+    static final int MOST_MORE = ALIAS_BYTES + 2;
 
     /** The bytes of the properties that this form adds. */
     int properties() {

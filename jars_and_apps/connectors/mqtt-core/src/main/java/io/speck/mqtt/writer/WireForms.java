@@ -105,9 +105,13 @@ final class WireForms {
         }
     }
 
-    /** Returns the form for the next message of the connection. */
-    WireForm of(OutgoingMessage message, boolean retained) {
-        if (!permits(message.topic) || !message.stamped()) {
+    /**
+     * Returns the form for the next message of the connection.
+     *
+     * @param room the bytes by which it may be larger than with texts, by the limit of the broker
+     */
+    WireForm of(OutgoingMessage message, boolean retained, long room) {
+        if (!permits(message.topic) || !message.stamped() || room < WireForm.MOST_MORE) {
             return WireForm.TEXTS; // markers among them, whose topics need no alias
         }
         boolean texts = retained || message.delivery.retain || !readCompact(message.topic);
