@@ -62,7 +62,8 @@ final class Opening implements AutoCloseable {
     private final TopicPartition controlPartition = new TopicPartition(Topics.CONTROL, 0);
     private final Consumer<byte[], byte[]> consumer;
     private final TopicWatch watch;
-    private final long deadline;
+    /** When the broker has sent nothing for too long, in {@link System#nanoTime}. */
+    private long deadline;
     private List<TopicPartition> data = List.of();
     private long controlPosition;
     private boolean handedOver;
@@ -74,9 +75,13 @@ final class Opening implements AutoCloseable {
     Opening(SourceSettings settings, Control control, Consumer<byte[], byte[]> consumer, TopicWatch watch) {
         this.settings = settings;
         this.control = control;
-        this.deadline = System.nanoTime() + settings.connectTimeout().toNanos();
         this.consumer = consumer;
         this.watch = watch;
+        postpone();
+    }
+
+    private void postpone() {
+        deadline = System.nanoTime() + settings.connectTimeout().toNanos();
     }
 
     /** Reads the control topic and claims the fence. */
@@ -92,6 +97,7 @@ final class Opening implements AutoCloseable {
         readControl();
         claim();
         while (!control.claimed()) {
+            checkTime();
             readControl();
         }
         controlPosition = consumer.position(controlPartition);
@@ -107,9 +113,22 @@ final class Opening implements AutoCloseable {
 
     private void readControl() {
         long end = consumer.endOffsets(List.of(controlPartition)).get(controlPartition);
-        while (consumer.position(controlPartition) < end) {
-            checkTime();
-            consumer.poll(POLL).forEach(control::take);
+        read(controlPartition, end, control::take);
+    }
+
+    /** Reads up to an offset. A batch takes its time over a slow link: only time in which nothing comes counts. */
+    private void read(TopicPartition partition, long end,
+            java.util.function.Consumer<ConsumerRecord<byte[], byte[]>> taken) {
+        long position = consumer.position(partition);
+        while (position < end) {
+            consumer.poll(POLL).forEach(taken);
+            long reached = consumer.position(partition);
+            if (reached > position) { // also behind what is no record, such as that of a transaction which was aborted
+                postpone();
+            } else {
+                checkTime();
+            }
+            position = reached;
         }
     }
 
@@ -129,7 +148,7 @@ final class Opening implements AutoCloseable {
 
     private void checkTime() {
         if (System.nanoTime() - deadline > 0) {
-            throw new BrokerException("broker " + settings.login() + " did not send what the reader needs to begin within "
+            throw new BrokerException("broker " + settings.login() + " sent nothing of what the reader needs to begin for "
                     + settings.connectTimeout().toSeconds() + " s", false);
         }
     }
@@ -212,14 +231,11 @@ final class Opening implements AutoCloseable {
         consumer.assign(only);
         consumer.seek(from, begin);
         Map<Long, ConsumerRecord<byte[], byte[]>> records = new HashMap<>();
-        while (consumer.position(from) < end) {
-            checkTime();
-            for (ConsumerRecord<byte[], byte[]> each : consumer.poll(POLL)) {
-                if (isIn(runs, each.offset())) {
-                    records.put(each.offset(), each);
-                }
+        read(from, end, each -> {
+            if (isIn(runs, each.offset())) {
+                records.put(each.offset(), each);
             }
-        }
+        });
         return records;
     }
 

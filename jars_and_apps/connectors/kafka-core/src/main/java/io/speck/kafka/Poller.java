@@ -41,7 +41,7 @@ final class Poller implements AutoCloseable {
     /** The longest time in which the control topic is not looked at, as the engine is behind. */
     private static final long ROOM_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
     private static final Duration LAST_COMMIT = Duration.ofSeconds(5);
-    private static final long JOIN_MILLIS = 10_000;
+    private static final long JOIN_NANOS = TimeUnit.SECONDS.toNanos(10);
     /** Offsets of a group without members expire, by default 7 days after their last commit. */
     private static final long IDLE_COMMIT_NANOS = TimeUnit.HOURS.toNanos(1);
     private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -442,10 +442,10 @@ final class Poller implements AutoCloseable {
     public void close() {
         closing = true;
         boolean interrupted = false;
-        long deadline = System.currentTimeMillis() + JOIN_MILLIS;
-        while (thread.isAlive() && System.currentTimeMillis() < deadline) {
+        long deadline = System.nanoTime() + JOIN_NANOS; // by no clock that may be set meanwhile
+        for (long left = JOIN_NANOS; thread.isAlive() && left > 0; left = deadline - System.nanoTime()) {
             try {
-                thread.join(Math.max(1, deadline - System.currentTimeMillis()));
+                thread.join(1 + TimeUnit.NANOSECONDS.toMillis(left));
             } catch (InterruptedException e) { // the last place is still committed
                 interrupted = true;
             }
