@@ -68,6 +68,11 @@ class ControlLog:
             self._records, self._position, self._generation = {}, 0, generation
             consumer.seek_to_beginning(partition)
         end = consumer.end_offsets([partition])[partition]
+        if (
+            consumer.position(partition) > end
+        ):  # the broker has lost the end of the log: what was in it is gone
+            self._records = {}
+            consumer.seek_to_beginning(partition)
         while (position := consumer.position(partition)) < end:
             if time.monotonic() > deadline:
                 text = f"{self._address}: {CONTROL} could not be read in time"
