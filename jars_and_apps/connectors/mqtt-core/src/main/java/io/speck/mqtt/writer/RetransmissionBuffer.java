@@ -27,13 +27,18 @@ final class RetransmissionBuffer {
     private static final long MAXIMUM_BYTES =
             Long.getLong("speck.sink.keepMegabytes", defaultMegabytes(Runtime.getRuntime().maxMemory())) << 20;
     private static final int OVERHEAD_BYTES = 200;
+    /** Of the messages that were taken over and that the broker has: so many times the bound of the others. */
+    private static final int TAKEN_OVER_BOUNDS = 4;
 
     private final Deque<OutgoingMessage> messages = new ArrayDeque<>();
     private final LiveTime live = new LiveTime();
     private final long maximumNanos;
     private final long maximumBytes;
     private long bytes;
-    /** Of the messages that were taken over: they are held beyond the bound, until newer ones alone reach it. */
+    /**
+     * Of the messages that were taken over: they are held beyond the bound, until newer ones alone reach it. They begin to
+     * age anew, so that processes which end soon would hand on more and more of them: they have a bound of their own.
+     */
     private long takenOverBytes;
     private long lastNumber;
     private int unconfirmed;
@@ -124,7 +129,7 @@ final class RetransmissionBuffer {
         message.refusedNanos = 0;
         message.acknowledgedNanos = live.nanos();
         if (message.deliveryNumber > 0) {
-            confirm(message);
+            confirmed(message);
         } else if ((message.stamped() || message.mayRepeat) && maximumNanos > 0) {
             hold(message);
         }
@@ -210,9 +215,14 @@ final class RetransmissionBuffer {
         return again(message -> message.deliveryNumber > number);
     }
 
-    /** Confirms a message that was taken over and that the broker still stores. */
+    /** Confirms a message that the broker stores. */
     void confirmed(OutgoingMessage message) {
         confirm(message);
+        while (takenOverBytes > TAKEN_OVER_BOUNDS * maximumBytes && messages.peek().takenOver
+                && !messages.peek().unconfirmed) {
+            SinkMetrics.counters(messages.peek().job).retainedDropped.increment();
+            dropOldest();
+        }
     }
 
     /** Drops, and counts, a message that the broker refuses when it is sent again: the broker may have lost it. */

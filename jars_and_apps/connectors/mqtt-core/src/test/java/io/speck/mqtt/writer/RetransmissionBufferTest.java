@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.connector.writer.SinkMetrics;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -49,6 +50,26 @@ class RetransmissionBufferTest {
         buffer.drop(again);
         assertTrue(buffer.isEmpty());
         assertEquals(1, SinkMetrics.of("refused").retainedDropped());
+    }
+
+    /** Each of the processes that end soon hands on what it has taken over: in the end, none had the memory for that. */
+    @Test
+    void messagesThatWereTakenOverAreBoundedOnceTheBrokerHasThem() {
+        RetransmissionBuffer buffer = new RetransmissionBuffer(TimeUnit.SECONDS.toNanos(10), 10_000);
+        List<OutgoingMessage> found = new ArrayList<>();
+        for (int number = 0; number < 200; number++) {
+            found.add(new OutgoingMessage(null, "t", bytes("t"), new byte[300], null, bytes("taken"),
+                    bytes("r/0/0/" + number)));
+        }
+        found.forEach(buffer::takeOver);
+        assertEquals(200, SinkMetrics.of("taken").retained(), "the broker may lack all of them");
+        found.subList(1, 200).forEach(buffer::confirmed);
+        assertEquals(200, SinkMetrics.of("taken").retained(), "the broker may lack the first one");
+        buffer.confirmed(found.get(0));
+        long kept = SinkMetrics.of("taken").retained();
+        assertTrue(kept > 60 && kept < 80, kept + " messages of 40 KB in all");
+        assertEquals(200 - kept, SinkMetrics.of("taken").retainedDropped());
+        assertEquals(found.subList((int) (200 - kept), 200), buffer.again(each -> true));
     }
 
     @Test
