@@ -8,6 +8,7 @@ It also names the session's owner, and no call touches a session of another (:mo
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from paho.mqtt.client import MQTTMessage, topic_matches_sub
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.concerns import BrokerConcerns, checkup_of
@@ -24,12 +27,15 @@ from binders.mqtt.limits import reject_unfit
 from binders.mqtt.owned_records import OwnedRecords
 from binders.mqtt.records import note_topic, owned_sessions, read_fences, request_resend, writers_topic
 from binders.mqtt.retained import echo_topic, retained
+from binders.mqtt.spools import Spool, marked, spools, stamp_of
 from speck.binder import MOST_COUNTED, BrokerBinder, Feed, OwnedSession
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Checkup
 from speck.core.split import control_topic
 from speck.core.topic import OWN_TOPICS, SQL_TOPICS
-from speck.errors import BinderError, Fault, InvalidInput, Rejected
+from speck.errors import BinderError, Fault, InvalidInput, Rejected, one_line
+
+_log = logging.getLogger(__name__)
 
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
 _STRIPES = 32
@@ -204,19 +210,32 @@ class MqttBroker(BrokerBinder):
 
     def waiting(self, session: str) -> int:
         """See :meth:`speck.binder.BrokerBinder.waiting`; counts up to :data:`MOST_COUNTED`."""
-        echo = echo_topic()
-        self._cache.run(lambda control: self._records.read(control, session))
-        with self._lock(session), self._session(session, MOST_COUNTED + 1) as connection:
-            if not connection.session_present:
-                connection.disconnect(0)
-                return 0
-            connection.subscribe(echo, qos=0)
-            connection.round_trip(echo)
-            connection.unsubscribe(echo)
-            topics = [message.topic for message in connection.received]
-            found = sum(not topic.startswith(_NO_INPUT) for topic in topics)
-            # Markers and the like take the place of messages that were not sent to us.
-            return MOST_COUNTED if found and len(topics) > MOST_COUNTED else found
+        topics = [message.topic for message in self._first_messages(session)]
+        found = sum(not topic.startswith(_NO_INPUT) for topic in topics)
+        # Markers and the like take the place of messages that were not sent to us.
+        return MOST_COUNTED if found and len(topics) > MOST_COUNTED else found
+
+    def unsaved(self, session: str, topic: str) -> int | None:
+        """See :meth:`speck.binder.BrokerBinder.unsaved`; by the spools, at the site itself.
+
+        A writer's mark is up to a second old.  What it wrote since, and waits in the session, is known by its
+        stamp, and not counted; in the binary form of stamps it is.
+        """
+        found = self._spools()
+        if not found:
+            return None if found is None else 0
+        waiting = {stamp_of(message.properties) for message in self._first_messages(session)} - {("", "")}
+        try:
+            numbers = self._cache.run(lambda control: marked(control, found))
+            if numbers is None:
+                return None
+            held = (
+                each for spool, number in zip(found, numbers, strict=True) for each in spool.after(number)
+            )
+            return sum(topic_matches_sub(topic, name) and stamp not in waiting for name, stamp in held)
+        except (OSError, ValueError, Rejected) as error:
+            _log.warning("broker %s: what it had not saved is unknown: %s", self.address, one_line(error))
+            return None
 
     def stored(self) -> int | None:
         """The messages in Mosquitto's store, retained ones included, as it publishes them every 10 s.
@@ -285,6 +304,34 @@ class MqttBroker(BrokerBinder):
                 self._cache.run(lambda control: request_resend(control, topic))
             if incomplete or others:
                 self._cache.run(lambda control: self._records.complete_note(control, session, topic))
+
+    def _first_messages(self, session: str) -> list[MQTTMessage]:
+        """The first messages in a session, one more than are counted; none if the broker does not have it."""
+        echo = echo_topic()
+        self._cache.run(lambda control: self._records.read(control, session))
+        with self._lock(session), self._session(session, MOST_COUNTED + 1) as connection:
+            if not connection.session_present:
+                connection.disconnect(0)
+                return []
+            connection.subscribe(echo, qos=0)
+            connection.round_trip(echo)
+            connection.unsubscribe(echo)
+            return list(connection.received)
+
+    def _spools(self) -> list[Spool] | None:
+        """The spools for this broker of the engines at its site; ``None`` if they cannot be seen here."""
+        inventory, own = self._inventory, self._address.text
+        if not inventory.on_site:
+            return None
+        address = BrokerAddress.parse(inventory.job_broker_address(own))
+        sites = (each for each in inventory.sites.values() if each.broker_address == own)
+        folders = {engine.checkpoint_dir for site in sites for engine in site.engines}
+        try:
+            found = [spools(each, address) for each in folders]
+        except OSError as error:
+            _log.warning("broker %s: the spools of its writers cannot be read: %s", own, one_line(error))
+            return None
+        return None if None in found else [spool for each in found for spool in each or ()]
 
     def _counter(self, topic: str) -> int | None:
         try:

@@ -43,6 +43,7 @@ class SiteInventory(Inventory):
         object.__setattr__(self, "_learned", self._read())
         self._secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    on_site = True
     _file: Path
     _secrets: Path
     _clock: Callable[[], float]

@@ -23,7 +23,7 @@ from speck.core.inventory import Inventory, Site
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import EventKind
 from speck.core.runtime import Attempt, Handle, State
-from speck.core.waiting import MOST_COUNTED, count_text
+from speck.core.waiting import MOST_COUNTED, count_text, exact_text
 from speck.errors import Fault, InvalidInput, Rejected
 from speck.store import AttemptRecord, JobRecord, SessionRecord, Store, Transaction
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
@@ -45,12 +45,21 @@ def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str
     return f"discarded: {most}{count_text(waiting)} that waited at {session.topic!r} of {session.broker}"
 
 
-def deletion_text(waiting: int, session: AbandonedSession) -> str:
-    """The deletion of an abandoned session, in words, with the number of messages in it."""
+def deletion_text(session: AbandonedSession, *, uncounted: bool = False) -> str:
+    """The deletion of an abandoned session, in words, with the number of messages that are lost with it.
+
+    ``uncounted``: the number of those that its broker had not saved is not known.
+    """
     what = f"session {session.name!r}, abandoned at {session.broker}, was deleted"
     if session.returned:
         what = f"session {session.name!r} was deleted again, since broker {session.broker} had lost that"
-    return f"{what} ({dropped_text(waiting, session)})" if waiting else what
+    not_saved = "that the broker had acknowledged and not saved"
+    parts = [dropped_text(session.waiting, session)] if session.waiting else []
+    if session.unsaved:
+        parts.append(f"lost: at most {exact_text(session.unsaved)} to {session.topic!r} {not_saved}")
+    if uncounted:
+        parts.append(f"not counted: messages {not_saved}, if it was killed or lost power")
+    return f"{what} ({'; '.join(parts)})" if parts else what
 
 
 def addresses_of(names: Iterable[str], inventory: Inventory, used: Iterable[str] = ()) -> frozenset[str]:

@@ -115,6 +115,15 @@ class BrokerBinder(ABC):
         """
         self.ensure_session(session, topic)
 
+    def unsaved(self, session: str, topic: str) -> int | None:
+        """The number of messages that the broker lost before they reached a session with this topic filter.
+
+        They were acknowledged, and not saved, and are retained by writers at its site that may have ended.
+        The number is an upper bound: the job may have processed some of them.  ``None``: it cannot be found
+        out.  By default, the broker loses none.  Takes the session over, as :meth:`waiting`.
+        """
+        return 0
+
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """Name the jobs whose stamps the reader of a session believes, instead of those named before.
 

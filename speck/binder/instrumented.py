@@ -33,6 +33,7 @@ _OFFLINE = frozenset(
         "state_place",
         "take_artifacts",
         "take_owner",
+        "unsaved",
         "warnings",
     )
 )

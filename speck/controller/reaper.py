@@ -26,7 +26,16 @@ from speck.controller.abandoned_states import AbandonedStates
 from speck.controller.deleted_sessions import DeletedSessions
 from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.core.runtime import JobState
-from speck.errors import Fault, InvalidInput, OutcomeUnknown, SessionOfAnother, SpeckError, StateLost
+from speck.core.waiting import MOST_COUNTED
+from speck.errors import (
+    Fault,
+    InvalidInput,
+    OutcomeUnknown,
+    Rejected,
+    SessionOfAnother,
+    SpeckError,
+    StateLost,
+)
 from speck.store import Event, Store
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession, DeletedSession
 
@@ -260,7 +269,7 @@ class _Reaping:
             return
         broker = self.pool.broker(session.broker)
         try:
-            waiting = self._counted(session, broker)
+            counted, uncounted = self._counted(session, broker)
             broker.delete_session(session.name)
             if number:  # a copy may still come back
                 broker.fence(session.name, number)
@@ -269,30 +278,56 @@ class _Reaping:
             return
         with self.store.transaction() as transaction:
             transaction.put_deleted_session(DeletedSession.of(session, self.clock()))
-        message = deletion_text(waiting, session)
-        self._forget_session(session, EventKind.DROPPED if waiting else EventKind.STOPPED, message, waiting)
+        lost = counted.waiting + counted.unsaved
+        kind = EventKind.DROPPED if lost else EventKind.STOPPED
+        message = deletion_text(counted, uncounted=uncounted)
+        at_least = uncounted or counted.waiting == MOST_COUNTED
+        self._forget_session(session, kind, message, lost, at_least=at_least)
 
-    def _counted(self, session: AbandonedSession, broker: BrokerBinder) -> int:
-        """The messages that wait in a session.
+    def _counted(self, session: AbandonedSession, broker: BrokerBinder) -> tuple[AbandonedSession, bool]:
+        """The session with the numbers of its messages; true if that of the unsaved ones is not known.
 
         They are stored before they are deleted: a deletion without an answer is repeated, and finds none.
         """
+        unsaved = self._unsaved(session, broker)  # first, since a writer may just be sending them
         waiting = max(session.waiting, broker.waiting(session.name))
-        if waiting > session.waiting:
+        counted = replace(session, waiting=waiting, unsaved=max(session.unsaved, unsaved or 0))
+        if counted != session:
             with self.records, self.store.transaction() as transaction:
                 if self._has_session(session):
-                    transaction.put_abandoned_session(replace(session, waiting=waiting))
-        return waiting
+                    transaction.put_abandoned_session(counted)
+        return counted, unsaved is None
+
+    def _unsaved(self, session: AbandonedSession, broker: BrokerBinder) -> int | None:
+        """The messages that the broker lost before they reached a session; ``None`` if that is not known.
+
+        None were lost of a session that is back after its deletion, or of which only the fence remains.
+        """
+        if session.returned or not session.topic:
+            return 0
+        try:
+            return broker.unsaved(session.name, session.topic)
+        except SessionOfAnother:
+            raise
+        except Rejected:  # by an agent of an earlier version
+            return None
 
     def _forget_session(
-        self, session: AbandonedSession, kind: EventKind, message: str, messages: int = 0
+        self,
+        session: AbandonedSession,
+        kind: EventKind,
+        message: str,
+        messages: int = 0,
+        *,
+        at_least: bool = False,
     ) -> None:
         with self.records, self.store.transaction() as transaction:
             if not self._has_session(session):  # a user has forgotten it during a call
                 return
             transaction.delete_abandoned_session(session)
             event = self._event(kind, session.composition, session.job, message)
-            transaction.add_event(replace(event, messages=messages, session=session.key))
+            event = replace(event, messages=messages, session=session.key, at_least=at_least)
+            transaction.add_event(event)
 
     def _has_session(self, session: AbandonedSession) -> bool:
         return session.key in {each.key for each in self.store.abandoned_sessions()}

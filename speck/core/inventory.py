@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
+from typing import ClassVar
 
 from speck.errors import Fault, InvalidInput, SecretUnavailable
 
@@ -325,6 +326,9 @@ class Inventory:
     sites: Mapping[str, Site] = field(default_factory=dict)
     brokers: Mapping[str, Broker] = field(default_factory=dict)
     links: tuple[Link, ...] = ()
+
+    on_site: ClassVar[bool] = False
+    """True for that of an agent: the directories of its engines are on this machine."""
 
     @property
     def snapshot(self) -> Inventory:

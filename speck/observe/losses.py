@@ -296,8 +296,8 @@ class LossRecorder:
     def _add_deleted(self, known: _JobLosses, event: Event) -> None:
         """Add the messages of a deleted session; one event says that an abandoned one has an unknown number.
 
-        The reaper counts these once their broker is back, or finds that there were none.  Those of a session
-        that a user forgets instead stay unknown.
+        The reaper counts these once their broker is back, or finds that there were none, as far as it can.
+        Those of a session that a user forgets instead stay unknown.
         """
         count = known.counts.setdefault("session deleted", _Count())
         was_uncounted = event.session in count.uncounted
@@ -307,6 +307,7 @@ class LossRecorder:
             count.incomplete |= not event.session
             self._touch(count)
         count.incomplete |= event.messages == MOST_COUNTED
+        count.incomplete |= event.at_least and (was_uncounted or event.messages > 0)
         count.incomplete |= event.kind == EventKind.FORGOTTEN and was_uncounted
         self._count(count, event.messages, reported=True)
         if not count.total:

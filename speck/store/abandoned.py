@@ -54,8 +54,8 @@ class AbandonedSession:
     """A session that is to be deleted at a broker out of reach.
 
     ``fenced``: its fence was raised above the abandoned copies that read through it.  ``waiting`` is the
-    number of messages that are deleted with it, once they have been counted.  ``returned``: it was deleted,
-    and its broker has lost that.
+    number of messages that are deleted with it, and ``unsaved`` that of those that its broker has lost, once
+    they have been counted.  ``returned``: it was deleted, and its broker has lost that.
     """
 
     composition: str
@@ -66,6 +66,7 @@ class AbandonedSession:
     fenced: bool = False
     waiting: int = 0
     returned: bool = False
+    unsaved: int = 0
 
     @property
     def key(self) -> str:
@@ -74,7 +75,7 @@ class AbandonedSession:
 
     def to_dict(self) -> dict[str, Any]:
         """The session as plain data, which older versions read as long as nothing was counted."""
-        later = ("waiting", "returned")
+        later = ("waiting", "returned", "unsaved")
         return {name: value for name, value in asdict(self).items() if value or name not in later}
 
 

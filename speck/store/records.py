@@ -173,8 +173,9 @@ class Event:
 
     The event with which an operation is accepted has its ``author``, its reason (``cause``) and its actions
     (``intents``); later ones name the operation.  ``automatic`` is true for those of the reconciler.
-    ``messages`` is the number of messages that were given up, and ``session`` the key of the session in which
-    they waited, where that is abandoned.  Both are for counters, and not stored.
+    ``messages`` is the number of messages that were given up; ``at_least``: there may be more.  ``session``
+    is the key of the session in which they waited, where that is abandoned.  The three are for counters, and
+    not stored.
     """
 
     at: float
@@ -189,3 +190,4 @@ class Event:
     automatic: bool = False
     messages: int = field(default=0, compare=False)
     session: str = field(default="", compare=False)
+    at_least: bool = field(default=False, compare=False)

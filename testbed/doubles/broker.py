@@ -152,6 +152,11 @@ class InMemoryBroker(BrokerBinder):
             self._reject_foreign(session)
             return self._state.backlog.get(session, 0)
 
+    def unsaved(self, session: str, topic: str) -> int | None:
+        with self._call("unsaved", session):
+            self._reject_foreign(session)
+            return self._state.unsaved.get(topic, 0)
+
     def subscribe(self, topics: Sequence[str]) -> InMemoryFeed:
         with self._call("subscribe", ""):
             feed = InMemoryFeed(self.world, self.address, topics)

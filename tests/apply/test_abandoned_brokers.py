@@ -131,10 +131,78 @@ def test_what_is_lost_is_said_though_the_deletion_is_repeated(
     assert "at most 7 messages that waited at 't1' of tcp://b1:1883" in last
 
 
+@pytest.mark.parametrize("waiting", [0, 7])
+def test_what_its_broker_had_not_saved_is_lost_too(
+    coordinator: Coordinator, queries: Queries, world: World, waiting: int
+) -> None:
+    """The writers of the site, which have it on disk, have moved away, so no one sends it again."""
+    leave(coordinator, world)
+    back(world)
+    world.broker(BROKER).backlog[named("b")], world.broker(BROKER).unsaved["t1"] = waiting, 1233
+    coordinator.reconciler.round()
+    last = [each["message"] for each in queries.events() if each["kind"] == "given up"][-1]
+    text = "lost: at most 1,233 messages to 't1' that the broker had acknowledged and not saved"
+    assert text in last
+    assert ("at most 7 messages that waited" in last) == bool(waiting)
+    (loss,) = queries.job("b")["losses"]
+    assert (loss["count"], loss["at_least"]) == (1233 + waiting, False)
+
+
+@pytest.mark.parametrize("waiting", [0, 7])
+@pytest.mark.parametrize("old", [False, True], ids=["no-agent", "older-agent"])
+def test_what_cannot_be_counted_makes_the_number_a_lower_bound(
+    coordinator: Coordinator, queries: Queries, world: World, waiting: int, old: bool
+) -> None:
+    leave(coordinator, world)
+    back(world)
+    world.broker(BROKER).backlog[named("b")], world.broker(BROKER).unsaved["t1"] = waiting, None
+    if old:
+        world.fail("unsaved", Rejected("method is 'unsaved'", address=BROKER), address=BROKER, times=9)
+    coordinator.reconciler.round()
+    assert nothing_left(coordinator)
+    text = "not counted: messages that the broker had acknowledged and not saved, if it was killed"
+    assert any(text in each["message"] for each in queries.events())
+    (loss,) = queries.job("b")["losses"]
+    assert (loss["count"], loss["at_least"]) == (waiting or 1, True)
+
+
+def test_what_a_broker_had_not_saved_is_reported_though_the_deletion_is_repeated(
+    coordinator: Coordinator, queries: Queries, world: World
+) -> None:
+    """A process at the site has taken it over after the first deletion."""
+    leave(coordinator, world)
+    back(world)
+    state = world.broker(BROKER)
+    state.backlog[named("b")], state.unsaved["t1"] = 7, 233
+    no_answer = OutcomeUnknown("no answer", address=BROKER)
+    world.fail("delete_session", no_answer, address=BROKER, name=named("b"), after=True)
+    coordinator.reconciler.round()
+    state.unsaved.clear()
+    rounds = 0
+    while not nothing_left(coordinator):
+        coordinator.reconciler.round()
+        rounds += 1
+        assert rounds < 10
+    assert [(each["count"], each["at_least"]) for each in queries.job("b")["losses"]] == [(240, False)]
+
+
+def test_a_deleted_session_that_is_back_has_lost_nothing_more(coordinator: Coordinator, world: World) -> None:
+    leave(coordinator, world)
+    back(world)
+    coordinator.reconciler.round()
+    assert nothing_left(coordinator)
+    with coordinator.store.transaction() as transaction:
+        transaction.put_abandoned_session(replace(SESSION, fenced=True, returned=True))
+    since = len(world.calls)
+    coordinator.reconciler.round()
+    assert nothing_left(coordinator)
+    assert [method for method, _, _ in asked(world, since)].count("unsaved") == 0
+
+
 def test_a_record_of_an_older_version_counts_nothing() -> None:
-    assert "waiting" not in SESSION.to_dict()
+    assert not {"waiting", "unsaved"} & SESSION.to_dict().keys()
     assert AbandonedSession(**SESSION.to_dict()) == SESSION
-    counted = replace(SESSION, waiting=7)
+    counted = replace(SESSION, waiting=7, unsaved=8)
     assert AbandonedSession(**counted.to_dict()) == counted
 
 
@@ -202,7 +270,7 @@ def test_what_was_left_stays_left_when_the_new_copy_is_refused(
     assert carry_out(coordinator, composition(desired)).actions["b"].error.endswith("no such class")
     assert carry_out(coordinator, composition(desired)).state == "succeeded"
     asked_there = {method for method, address, _ in world.calls[since:] if address == BROKER}
-    assert asked_there == ({"fence"} if ENGINE in abandoned else {"waiting"})  # to end what was left
+    assert asked_there == ({"fence"} if ENGINE in abandoned else {"unsaved"})  # to end what was left
 
 
 def test_jobs_that_would_use_it_are_refused_before_anything(coordinator: Coordinator, world: World) -> None:
@@ -276,7 +344,7 @@ def test_both_come_back_and_the_fence_is_first(
     since = len(world.calls)
     coordinator.reconciler.round()
     methods = [method for method, _, _ in asked(world, since) if method not in ("status", "statuses")]
-    assert methods == ["fence", "ensure_session", "stop", "waiting", "delete_session"]
+    assert methods == ["fence", "ensure_session", "stop", "unsaved", "waiting", "delete_session"]
     assert_clean(coordinator, world)
     assert [each["kind"] for each in queries.events()].count("drift") == 0
 

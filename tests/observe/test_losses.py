@@ -201,6 +201,28 @@ def test_a_count_of_an_abandoned_session_replaces_the_lower_bound(
     assert [each.number for each in bench.recorder.counts()] == number
 
 
+@pytest.mark.parametrize(
+    ("events", "number"),
+    [
+        ([(DROPPED, 0, False), (DROPPED, 1415, True)], ["at least 1415"]),  # 1,000 or more waited
+        ([(DROPPED, 0, False), (DROPPED, 7, True)], ["at least 7"]),
+        (
+            [(DROPPED, 0, False), (STOPPED, 0, True)],
+            ["at least 1"],
+        ),  # none waited, and others are not counted
+        ([(DROPPED, 7, True)], ["at least 7"]),  # abandoned before this coordinator began
+        ([(STOPPED, 0, True)], []),
+    ],
+)
+def test_a_session_that_was_counted_in_part_stays_a_lower_bound(
+    bench: Bench, events: list[tuple[EventKind, int, bool]], number: list[str]
+) -> None:
+    for kind, messages, at_least in events:
+        event = Event(bench.now, kind, "", "traffic", "a", messages=messages, session="s", at_least=at_least)
+        bench.recorder.note_event(event)
+    assert [each.number for each in bench.recorder.counts()] == number
+
+
 def test_losses_mark_a_job_for_a_day_and_repetitions_never(bench: Bench) -> None:
     bench.take({"collisions": 1, "duplicatesDropped": 2, "lostMessages": 3})
     found = bench.recorder.of_job("a")

@@ -28,7 +28,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Messages are appended to segments, which are deleted as a whole once the buffer has dropped all of their messages. A
  * segment is named by the number of its first message; each record is its length, a check sum, and the packet. {@link
- * #force} makes what was appended survive a power cut, and must precede the acknowledgement of the input.
+ * #force} makes what was appended survive a power cut, and must precede the acknowledgement of the input. The agent of
+ * a site reads these files, too, to count messages ({@code binders/mqtt/spools.py}).
  *
  * <p>A disk that fails ends the spool, and no writer: messages are then held in memory alone, until another spool holds
  * them ({@link RenewableSpool}). A disk that stalls holds up writers ({@link #isBehind}) and the threads that force
