@@ -10,9 +10,9 @@ from testbed.faults.autonomy import ALONE, MATRIX, Cut, CutLog, chosen, figures,
 from testbed.faults.rig import Account
 
 
-def cut(lost: int = 0, allowed: int = 0) -> Cut:
+def cut(lost: int = 0, reported: int = 0) -> Cut:
     accounts = {"inside": Account(10, lost, 0), "outside": Account(10, 0, 0)}
-    return Cut(accounts, {"inside": 3.0, "outside": 4.5}, 2.0, allowed, 1)
+    return Cut(accounts, {"inside": 3.0, "outside": 4.5}, 2.0, reported, 1)
 
 
 def test_the_matrix_has_each_combination_once() -> None:
@@ -39,9 +39,15 @@ def test_rounds_in_a_file_are_not_made_again(tmp_path: Path) -> None:
     assert list(again.missing(ALONE, 3)) == [1, 2]
 
 
-def test_a_loss_counts_unless_it_was_allowed() -> None:
-    inside, outside = figures("x", [cut(), cut(lost=3, allowed=3)])
+def test_a_loss_counts_unless_it_was_reported() -> None:
+    inside, outside = figures("x", [cut(), cut(lost=3, reported=3)])
     assert (inside["rounds"], inside["messages"], inside["lost"], inside["ended_max"]) == (2, 20, 3, 2.0)
     assert not is_broken(inside)
     assert not is_broken(outside)
-    assert is_broken(next(figures("x", [cut(lost=3, allowed=2)])))
+    assert is_broken(next(figures("x", [cut(lost=3, reported=2)])))
+
+
+def test_a_round_that_reports_too_many_hides_no_loss_of_another() -> None:
+    inside = next(figures("x", [cut(lost=3, reported=9), cut(lost=5, reported=1)]))
+    assert (inside["lost"], inside["reported"], inside["lost_beyond_reported"]) == (8, 10, 4)
+    assert is_broken(inside)

@@ -25,18 +25,18 @@ def test_only_what_nobody_counted_is_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "doubled", "allowed", "broken"),
+    ("lost", "doubled", "reported", "broken"),
     [(0, 0, 0, False), (3, 0, 3, False), (4, 0, 3, True), (0, 1, 3, True)],
 )
 def test_a_round_is_broken_beyond_what_is_reported(
-    lost: int, doubled: int, allowed: int, broken: bool
+    lost: int, doubled: int, reported: int, broken: bool
 ) -> None:
     accounts = {"inside": Account(9, lost, doubled), "outside": Account(9, 0, 0)}
-    assert Cut(accounts, {}, allowed=allowed).broken is broken
+    assert Cut(accounts, {}, reported=reported).broken is broken
 
 
 def test_a_round_outside_the_site_has_nothing_that_may_be_missing() -> None:
-    assert Cut({"inside": Account(9, 0, 0), "outside": Account(9, 1, 0)}, {}, allowed=5).broken
+    assert Cut({"inside": Account(9, 0, 0), "outside": Account(9, 1, 0)}, {}, reported=5).broken
 
 
 def test_the_files_of_the_servers_are_kept_without_programs(tmp_path: Path) -> None:
