@@ -10,6 +10,7 @@ from typing import Any
 from speck.link.codec import Malformed, decode
 from speck.link.gate import GatedConnection
 from speck.link.hello import Hello
+from speck.link.lasting import LASTS
 from speck.link.look import LastLooks, LookMessage
 from speck.link.repeats import SentCalls
 from speck.link.sending import Outbox
@@ -48,9 +49,11 @@ class Connection:
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     def take(self, message: dict[str, Any]) -> None:
-        """Take a message of the agent: the answer to a call, or a look."""
+        """Take a message of the agent: the answer to a call, the withdrawal of one that lasts, or a look."""
         number = message.get("c")
-        if number is None:
+        if number is None and LASTS in message:
+            self.sent_calls.usable.withdraw(message[LASTS])
+        elif number is None:
             with contextlib.suppress(Malformed):  # of a later agent; calls are made then
                 found: LookMessage = decode(LookMessage, message, "look")
                 if found.look is None or found.look.engine in self.presence.hello.engines:

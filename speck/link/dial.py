@@ -25,8 +25,9 @@ from speck.link.codec import encode
 from speck.link.errors import error_data
 from speck.link.frames import LARGEST_FRAME, Assembly, BadFrame, SharedRoom, pack, pieces
 from speck.link.hello import ACCEPTED, CONFIRMS, Hello, epoch_message
+from speck.link.lasting import LASTS, PATIENCE
 from speck.link.pauses import FIRST_PAUSE, LONGEST_PAUSE, Pauses
-from speck.link.repeats import MARK, AnsweredCalls, whole_call
+from speck.link.repeats import MARK, AnsweredCalls, text_of, whole_call
 from speck.link.tls import fault_of
 
 LONGEST_OF_PAIR = 2.0  # s; one of two servers is a standby, which refuses each try
@@ -166,6 +167,7 @@ class Dialler:
         open_, ended, answered, beat = threading.Event(), threading.Event(), AnsweredCalls(), self._beat
         open_.set()
         begin(lambda: self._keep(websocket, beat, ended), "beat")
+        begin(lambda: self._look_after(websocket, answered, open_, ended), "lasting")
         try:
             for frame in websocket:
                 beat.note_received()
@@ -193,6 +195,22 @@ class Dialler:
                 websocket.close_socket()
                 return
             beat.note_received()
+
+    def _look_after(
+        self,
+        websocket: ClientConnection,
+        answered: AnsweredCalls,
+        open_: threading.Event,
+        ended: threading.Event,
+    ) -> None:
+        """Withdraw the answers that last once they are not right any more, or cannot be had."""
+        while not ended.wait(PULSE):
+            for each in answered.watched.due():
+                begun = time.monotonic()
+                found = self.answer({**each.call, "t": PATIENCE}, open_.is_set)
+                if answered.watched.looked(each, begun, text_of(found)):
+                    with contextlib.suppress(WebSocketException, OSError):
+                        self._send(websocket, {LASTS: each.number})
 
     def _reply(
         self,

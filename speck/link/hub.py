@@ -390,6 +390,13 @@ class Hub:
         except Malformed as error:
             raise BinderError(f"the agent of site {site!r} sent another journal: {error}") from error
 
+    def lasting(self, site: str, call: dict[str, Any]) -> tuple[Any, float] | None:
+        """The answer to a call if it lasts, and how much later it was right, s; ``None``: make the call."""
+        found = self._connections.get(site)
+        if found is None or (lasting := found.sent_calls.lasting(call)) is None:
+            return None
+        return lasting[0], max(0.0, lasting[1] - found.socket.quiet * _LISTENING)
+
     def call(self, site: str, call: dict[str, Any], seconds: float, address: str) -> Any:
         """The answer to a call, as JSON data.
 

@@ -3,6 +3,8 @@
 The answer to a repeated call says what has changed since the answer before.  A call that may be repeated has
 the mark ``k``, and an agent that keeps it answers with that mark; an older agent, or coordinator, does not
 know the mark, and its calls stay whole.  What is kept belongs to one connection, and is lost with it.
+
+Where the form of some values of an answer is another one than before, these are sent whole, by their keys.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from math import isfinite
 from typing import Any, Generic, TypeVar
 
 from speck.link.codec import Malformed
+from speck.link.lasting import LASTS, METHODS, UsableAnswers, WatchedAnswers, is_same
 
 REPEATED = frozenset(
     {"measure", "profile", "capacity", "workers", "statuses", "running", "readers", "behind", "stored"}
@@ -26,6 +29,9 @@ MOST_KEPT = 32  # calls of a connection, at either end
 LARGEST_KEPT = 1 << 16  # characters of an answer
 MARK = "k"  # of a call: it may be repeated, or its number; of an answer: it is kept, or is not
 CHANGES = "d"
+PARTS = (
+    "p"  # sent only to a coordinator that accepts answers that last: those of earlier versions know neither
+)
 
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{},:"]+')
 _Key = TypeVar("_Key")
@@ -85,14 +91,19 @@ class SentCall:
         if self.last is not None:
             again = {MARK: self.last.number}
             return again if self.last.limit == limit else again | {"t": limit}
-        return {**self.call, "t": limit} | ({MARK: True} if self.key else {})
+        return {**self.call, "t": limit} | ({MARK: True, LASTS: True} if self.key else {})
 
 
 @dataclass(frozen=True, slots=True)
 class SentCalls:
     """The calls of a connection that may be repeated, at the coordinator."""
 
+    usable: UsableAnswers = field(default_factory=UsableAnswers)
     _kept: Kept[str, _Answer] = field(default_factory=Kept)
+
+    def lasting(self, call: Message) -> tuple[Any, float] | None:
+        """The answer to a call and its age, s, if it lasts; ``None`` if the call has to be made."""
+        return self.usable.get(call, _text(call)) if call.get("m") in METHODS else None
 
     def prepared(self, call: Message, *, whole: bool = False) -> SentCall:
         """The call to send, in its shortest form or ``whole``."""
@@ -110,15 +121,22 @@ class SentCalls:
         if last is not None and message.get(MARK) is False:
             raise Forgotten
         if last is not None and CHANGES in message:
-            text = _changed(last.text, message[CHANGES])
+            text = _changed(_with_parts(last.text, message.get(PARTS, {})), message[CHANGES])
             self._kept.put(sent.key, _Answer(number, text, last.limit), sent.key)
+            self._note(sent, number, text, lasts=message.get(LASTS) is True)
             return {"r": json.loads(text)}
         if sent.key and message.get(MARK) is True and "r" in message:
             text = _text(message["r"])
             if len(text) <= LARGEST_KEPT:  # the agent may be a hostile one
                 first = limit if last is None else last.limit
                 self._kept.put(sent.key, _Answer(number, text, first), sent.key)
+        if sent.key:
+            self._note(sent, number, "", lasts=False)
         return message
+
+    def _note(self, sent: SentCall, number: int, text: str, *, lasts: bool) -> None:
+        if sent.call.get("m") in METHODS:
+            self.usable.note(sent.call, sent.key, number, text, lasts=lasts)
 
 
 # --- the agent's end
@@ -136,6 +154,7 @@ class AnsweredCall:
 class AnsweredCalls:
     """The calls of a connection that may be repeated, at the agent."""
 
+    watched: WatchedAnswers = field(default_factory=WatchedAnswers)
     _kept: Kept[int, AnsweredCall] = field(default_factory=Kept)
 
     def last(self, message: Message) -> AnsweredCall | None:
@@ -148,15 +167,28 @@ class AnsweredCalls:
     ) -> dict[str, Any]:
         """The answer to send, which is kept if the call may be repeated."""
         number = message.get("c")
-        if MARK not in message or "r" not in answer or not isinstance(number, int):
+        if MARK not in message or not isinstance(number, int):
             return answer
-        text = _text(answer["r"])
-        if len(text) > LARGEST_KEPT:
+        call, text = message if last is None else last.call, text_of(answer)
+        if text is None or len(text) > LARGEST_KEPT:
+            self._watch(call, number, "", lasts=False)
             return answer
-        call = message if last is None else last.call
+        lasts = last is not None and _may_last(call) and is_same(last.text, text)
+        self._watch(call, number, text, lasts=lasts)
         self._kept.put(number, AnsweredCall(call, text), number if last is None else int(message[MARK]))
-        changes = None if last is None else _changes(last.text, text)
-        return answer | {MARK: True} if changes is None else {CHANGES: changes}
+        changes = None if last is None else _changes_of(last, text)
+        if changes is None:
+            return answer | {MARK: True}
+        return changes | {LASTS: True} if lasts else changes
+
+    def _watch(self, call: Message, number: int, text: str, *, lasts: bool) -> None:
+        if _may_last(call):
+            self.watched.note(call, number, text, lasts=lasts)
+
+
+def _may_last(call: Message) -> bool:
+    """True for a call of a coordinator that accepts answers that last."""
+    return call.get("m") in METHODS and call.get(LASTS) is True
 
 
 def whole_call(message: dict[str, Any], last: AnsweredCall | None) -> dict[str, Any] | None:
@@ -164,6 +196,11 @@ def whole_call(message: dict[str, Any], last: AnsweredCall | None) -> dict[str, 
     if last is not None:
         return last.call | {key: message[key] for key in ("c", "t") if key in message}
     return message if message.get(MARK, True) is True else None
+
+
+def text_of(answer: Message) -> str | None:
+    """The text of an answer, as it is compared; ``None`` for an error."""
+    return _text(answer["r"]) if "r" in answer else None
 
 
 # --- the changes of an answer
@@ -174,6 +211,39 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
+def _changes_of(last: AnsweredCall, text: str) -> dict[str, Any] | None:
+    """The parts of a message that tell the changes of an answer; ``None`` if it has to be whole."""
+    changes, parts = _changes(last.text, text), dict[str, Any]()
+    if changes is None and last.call.get(LASTS) is True:
+        parts = _parts(json.loads(last.text), json.loads(text))
+        changes = _changes(_with_parts(last.text, parts), text) if parts else None
+    return None if changes is None else {CHANGES: changes} | ({PARTS: parts} if parts else {})
+
+
+def _parts(former: Any, present: Any) -> dict[str, Any]:
+    """The values of an object whose form is another one than before; none if it has other keys."""
+    if not isinstance(former, dict) or not isinstance(present, dict) or former.keys() != present.keys():
+        return {}
+    return {key: value for key, value in present.items() if _form(_text(value)) != _form(_text(former[key]))}
+
+
+def _with_parts(former: str, parts: Any) -> str:
+    """The text with other values of some keys; raises :class:`Malformed` if it has no such keys."""
+    if parts == {}:
+        return former
+    values = json.loads(former)
+    if not isinstance(values, dict) or not isinstance(parts, dict) or not parts.keys() <= values.keys():
+        raise Malformed("the parts of an answer do not fit it")
+    text = _text(values | parts)
+    if len(text) > LARGEST_KEPT:
+        raise Malformed("the parts of an answer do not fit it (their length)")
+    return text
+
+
+def _form(text: str) -> str:
+    return _SCALAR.sub("0", text)
+
+
 def _changes(former: str, text: str) -> list[list[Any]] | None:
     """The scalars (values and keys) of a text that are others than before; ``None`` if its form is another.
 
@@ -181,7 +251,7 @@ def _changes(former: str, text: str) -> list[list[Any]] | None:
     a list begins with the difference from the former number, itself in a list.
     """
     before, after = _SCALAR.findall(former), _SCALAR.findall(text)
-    if len(before) != len(after) or _SCALAR.sub("0", former) != _SCALAR.sub("0", text):
+    if len(before) != len(after) or _form(former) != _form(text):
         return None
     places: dict[str, list[int]] = {}
     for place, (old, new) in enumerate(zip(before, after, strict=True)):

@@ -97,14 +97,37 @@ def test_a_call_is_sent_once_and_its_answer_as_changes() -> None:
     assert ends.ask(metrics(160.5, a=1, b=2)) == metrics(160.5, a=1, b=2)
     assert ends.sent[2:] == [
         {"k": 1, "c": 2},
-        {"d": [[120.25, 5, 6]], "c": 2},
+        {"d": [[120.25, 5, 6]], "l": True, "c": 2},
         {"k": 2, "c": 3},
-        {"d": [[140.125, 5, 6]], "c": 3},
+        {"d": [[140.125, 5, 6]], "l": True, "c": 3},
         {"k": 3, "c": 4},
         {"d": [[160.5, 5, 6], [2, 9]], "c": 4},
         {"k": 4, "c": 5},
-        {"d": [], "c": 5},
+        {"d": [], "l": True, "c": 5},
     ]
+
+
+def test_a_job_whose_metrics_have_another_form_is_sent_alone() -> None:
+    ends = Ends()
+    value = metrics(1.5, a=1, b=1, c=1)
+    assert ends.ask(value) == value
+    value = metrics(2.5, a=1, b=1, c=2)
+    value["b"]["details"] = {"lost": 1}
+    assert ends.ask(value) == value
+    assert ends.sent[-1] == {"d": [[2.5, 5, 14], [2, 17]], "p": {"b": value["b"]}, "c": 2}
+    del value["b"]["details"], value["c"]["details"]
+    assert ends.ask(value) == value
+    assert ends.sent[-1] == {"d": [], "p": {"b": value["b"], "c": value["c"]}, "c": 3}
+
+
+def test_a_coordinator_that_does_not_know_parts_gets_whole_answers() -> None:
+    answered, first = AnsweredCalls(), CALL | {"k": True, "c": 1, "t": LIMIT}
+    assert answered.answer(first, None, {"r": metrics(1.0, a=1, b=1)})["k"]
+    again = {"k": 1, "c": 2}
+    value = metrics(2.0, a=1, b=1)
+    assert answered.answer(again, answered.last(again), {"r": value}) == {"d": [[2.0, 5, 6]]}
+    again, value["a"] = {"k": 2, "c": 3}, {}
+    assert answered.answer(again, answered.last(again), {"r": value}) == {"r": value, "k": True}
 
 
 def test_a_job_that_is_new_gone_or_another_arrives() -> None:
@@ -249,6 +272,14 @@ def test_changes_that_do_not_fit_are_refused(changes: object) -> None:
     asked.answer(asked.prepared(CALL), {"r": {"a": 1}, "k": True}, 1, LIMIT)
     with pytest.raises(Malformed, match="the changes of an answer do not fit"):
         asked.answer(asked.prepared(CALL), {"d": changes}, 2, LIMIT)
+
+
+@pytest.mark.parametrize("parts", [7, [], {"b": 1}, {"a": "a" * LARGEST_KEPT}, None])
+def test_parts_that_do_not_fit_are_refused(parts: object) -> None:
+    asked = SentCalls()
+    asked.answer(asked.prepared(CALL), {"r": {"a": 1}, "k": True}, 1, LIMIT)
+    with pytest.raises(Malformed, match="the parts of an answer do not fit"):
+        asked.answer(asked.prepared(CALL), {"d": [], "p": parts}, 2, LIMIT)
 
 
 # --- over a socket, with an agent of the test
