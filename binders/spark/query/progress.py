@@ -16,6 +16,10 @@ _PYTHON_ERROR = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?::\s.*)?)$")
 _CAUSE = re.compile(r"^[ \t]*Caused by: (?P<cause>.+)$", re.MULTILINE)
 _WRAPPER = "org.apache.spark.sql.streaming.StreamingQueryException: "
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_EXECUTION = "addBatch"  # the part of a report's durations that is there if a batch was executed
+_WAITED = (
+    "waitedMillis"  # of the connector's source: the time in which tasks waited for messages, in real time
+)
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/pyspark(?:\.zip)?/|^<")
 
 
@@ -25,20 +29,21 @@ def metrics_of(report: str | None, now: float) -> JobMetrics:
     ``input_rows`` are the rows of completed batches by the source's own count (received less queued),
     ``None`` if it has none.  The reported batch is still among the queued rows, since the source is notified
     of its end only when the next one begins; ``waiting`` are the other queued rows.  ``output_rate`` is that
-    of the batch, relative to the rate at which its rows arrived.
+    of the batch, relative to the rate at which its rows arrived.  While no message arrives, Spark reports
+    every 10 s that there was no batch: ``batch_duration_ms`` would be the time that it waited for messages.
     """
     if report is None:
         return JobMetrics(now)
     progress: Mapping[str, Any] = json.loads(report)
     sources = progress.get("sources", ())
-    details = details_of(progress)
+    details, durations = details_of(progress), progress.get("durationMs", {})
     arriving = total_of(sources, "inputRowsPerSecond")
     return JobMetrics(
         now,
         input_rate=arriving,
         output_rate=_output_rate(progress, details, arriving),
         processing_rate=total_of(sources, "processedRowsPerSecond"),
-        batch_duration_ms=number_of(progress.get("durationMs", {}).get("triggerExecution")),
+        batch_duration_ms=number_of(durations.get("triggerExecution")) if _EXECUTION in durations else None,
         state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", ())),
         input_rows=completed_rows(details),
         counted_at=time_of(progress.get("timestamp")),
@@ -66,8 +71,11 @@ def failure_line(text: str) -> str:
 
 
 def details_of(progress: Mapping[str, Any]) -> dict[str, Scalar]:
-    """The counts of the sources, summed, and of the sink, and the durations of a report's parts."""
-    details: dict[str, Scalar] = {"batch_at": progress.get("timestamp", "")}
+    """The counts of the sources, summed, and of the sink, and the durations of a report's parts.
+
+    A report without rows has no times: of a job at rest, nothing but those would change.
+    """
+    details: dict[str, Scalar] = {}
     rows = total_of(progress.get("sources", ()), "numInputRows")
     if rows is not None:
         details["batch_rows"] = int(rows)
@@ -76,6 +84,10 @@ def details_of(progress: Mapping[str, Any]) -> dict[str, Scalar]:
             details[name] = _sum(details.get(name), _scalar(value))
     for name, value in ((progress.get("sink") or {}).get("metrics") or {}).items():
         details[name] = _scalar(value)
+    if rows == 0:
+        details.pop(_WAITED, None)
+        return details
+    details["batch_at"] = progress.get("timestamp", "")
     for name, value in progress.get("durationMs", {}).items():
         details[f"duration_ms.{name}"] = value
     return details

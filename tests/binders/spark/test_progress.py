@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,49 @@ def test_metrics_of_a_report() -> None:
             "duration_ms.addBatch": 68,
         },
     )
+
+
+def at_rest(second: int, **more: object) -> str:
+    """A report of a query without messages, as Spark makes one every 10 s."""
+    source = {
+        "numInputRows": 0,
+        "inputRowsPerSecond": 0.0,
+        "processedRowsPerSecond": 0.0,
+        "metrics": {"queued": "0", "received": "22", "connected": "true", "waitedMillis": str(second)},
+    }
+    report = {
+        "timestamp": f"2026-11-21T03:10:{second}.{second}0Z",
+        "batchId": 3,
+        "durationMs": {"latestOffset": 500 + second, "triggerExecution": 501 + second},
+        "sources": [source],
+        "sink": {"numOutputRows": 0, "metrics": {"ackMillis": "1.5"}},
+    }
+    return json.dumps(report | more)
+
+
+def test_of_a_job_at_rest_only_times_change() -> None:
+    first, then = (metrics_of(at_rest(second), second) for second in (10, 30))
+    assert first.counted_at is not None
+    assert then == replace(first, observed_at=30, counted_at=first.counted_at + 20.2)
+    assert first.details == {
+        "batch_rows": 0,
+        "queued": 0,
+        "received": 22,
+        "connected": "true",
+        "ackMillis": 1.5,
+    }
+    assert (first.input_rate, first.input_rows, first.batch_duration_ms) == (0, 22, None)
+
+
+def test_of_a_job_in_real_time_at_rest_only_the_number_and_the_times_of_batches_change() -> None:
+    reports = [
+        at_rest(second, batchId=second, durationMs={"addBatch": second, "triggerExecution": 20_000 + second})
+        for second in (10, 30)
+    ]
+    first, then = (metrics_of(report, 7.0) for report in reports)
+    assert (first.batch_duration_ms, then.batch_duration_ms) == (20_010, 20_030)
+    passing = {"counted_at": 0.0, "batch_id": 0, "batch_duration_ms": 0.0}
+    assert replace(first, **passing) == replace(then, **passing)
 
 
 def test_metrics_before_the_first_report() -> None:
