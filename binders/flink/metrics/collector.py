@@ -317,9 +317,10 @@ def _observed(series: _Series, at: float, ran: float, ran_before: float) -> floa
 
 
 def _details(reading: _Reading, rates: Rates | None) -> dict[str, Scalar]:
+    # To a hundredth: a job at rest is busy for moments, and an agent sends what has changed.
     found: dict[str, Scalar | None] = {
-        "busy": rates.busy if rates else None,
-        "backpressured": rates.backpressured if rates else None,
+        "busy": round(rates.busy, 2) if rates else None,
+        "backpressured": round(rates.backpressured, 2) if rates else None,
         "state_bytes": reading.latest.get("state_size"),
         "checkpoint_bytes": reading.latest.get("checkpointed_size"),
         "failed_checkpoints": (reading.checkpoints.get("counts") or {}).get("failed"),
