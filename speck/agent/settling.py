@@ -39,8 +39,19 @@ class Settling:
             and not seen[each.attempt.id].message
         }
         self._since = {key: self._since.get(key, now) for key in at_work}
-        settled = tuple(sorted(name for key, name in at_work.items() if now - self._since[key] >= SETTLED))
+        ages = {name: now - self._since[key] for key, name in at_work.items()}
+        settled = tuple(
+            sorted(name for name, age in ages.items() if age >= SETTLED and self._is_included(name, ages))
+        )
         return Look(engine=engine.address, settled=settled, running=self._list(engine, settled, now))
+
+    def _is_included(self, name: str, ages: Mapping[str, float]) -> bool:
+        """False for one that waits for others, so that jobs that started together are in one look.
+
+        The coordinator asks for all jobs of an engine as long as one is missing in the look.
+        """
+        awaited = any(SETTLED - AGAIN <= age < SETTLED for age in ages.values())
+        return not awaited or name in self._former or ages[name] >= SETTLED + AGAIN
 
     def _list(self, engine: DurableEngine, settled: tuple[str, ...], now: float) -> tuple[Found, ...] | None:
         """The list of what runs, which is asked for from time to time, and when the jobs have changed."""

@@ -213,6 +213,33 @@ def test_only_jobs_that_have_run_for_a_minute_are_in_a_look(world: World, tmp_pa
     assert look(2 * SETTLED + AGAIN + 2).running is None
 
 
+def test_jobs_that_started_together_are_in_one_look(world: World, tmp_path: Path) -> None:
+    bench = DoubleBench()
+    bench.world = world
+    attempts = Attempts(AttemptFiles(tmp_path))
+    engine = DurableEngine(bench.binder(), ENGINE, attempts)
+    settling, started = Settling(), list[str]()
+
+    def settled(now: float, *names: str) -> list[int]:
+        """The jobs in a look, by the order of their starts, once these have started."""
+        for name in names:
+            started.append(engine.submit(bench.job(name), attempt_of(bench.job(name))).engine_id)
+        records = attempts.permitted(ENGINE)
+        seen = {each.attempt.id: JobStatus(JobState.RUNNING, 0) for each in records}
+        return sorted(map(started.index, settling.look(engine, records, seen, now).settled))
+
+    settled(0, "a")
+    settled(5, "b")
+    settled(10, "c")
+    assert settled(SETTLED) == settled(SETTLED + 9) == []
+    assert settled(SETTLED + 10) == [0, 1, 2]
+    settled(100, "d")
+    settled(112, "e")
+    settled(124, "f")
+    assert settled(100 + SETTLED + AGAIN - 1) == [0, 1, 2]
+    assert settled(100 + SETTLED + AGAIN) == [0, 1, 2, 3]  # it waits no longer
+
+
 # --- over a socket
 
 
