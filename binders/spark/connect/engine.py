@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from binders.common.named_locks import NamedLocks
 from binders.spark.connect.batch_end import BatchEnd
@@ -19,7 +21,6 @@ from binders.spark.connect.launch_errors import BUILD, START, code_of, launch_er
 from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
-from binders.spark.connect.processor import ServerProcess
 from binders.spark.connect.python_check import check_python
 from binders.spark.connect.real_time import RealTimeRoom
 from binders.spark.connect.rehearsals import Rehearsals
@@ -52,6 +53,9 @@ from speck.core.runtime import (
 )
 from speck.core.trigger import REAL_TIME
 from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected, StateLost, Unreachable
+
+if TYPE_CHECKING:
+    from binders.spark.connect.processor import ServerProcess
 
 BUILD_TIMEOUT = 60.0  # s, for a job's code and the analysis of its DataFrame
 FIND_PATIENCE = 10.0  # s, for a query that another launch of the same attempt starts
@@ -89,7 +93,6 @@ class ConnectEngine(EngineBinder):
         self._batch_end = BatchEnd(self._client, self._probe)
         self._measurements = Measurements(self._client, self._probe, inventory)
         self._batches = BatchHistory()
-        self._process = ServerProcess(address, self._client, self._probe)
         self._cores: int | None = None  # of the server, once it was profiled
         self._locks = NamedLocks()  # of attempts
 
@@ -228,6 +231,13 @@ class ConnectEngine(EngineBinder):
                 self._batches.forget(handle.details.get("run", ""))
                 failed[handle.engine_id] = error
         return {**failed, **self._process.shared(samples, worked)}
+
+    @cached_property
+    def _process(self) -> ServerProcess:
+        # Imported once jobs are profiled: psutil takes 0.8 MB of an agent.
+        from binders.spark.connect.processor import ServerProcess
+
+        return ServerProcess(self.address, self._client, self._probe)
 
     def _profiled(self, handle: Handle) -> JobSample:
         session, query = handle.engine_id, _query_of(handle)

@@ -25,11 +25,11 @@ def test_an_import_of_the_client_loads_no_pandas_arrow_or_numpy() -> None:
     assert [each for each in HEAVY if each in loaded] == []
 
 
-def test_an_agent_with_spark_loads_no_http_client() -> None:
+def test_an_agent_with_spark_loads_no_http_client_and_nothing_for_profiles() -> None:
     agent = "import sys, speck.agent.agent, speck.binder, binders.spark.connect.engine"
     loaded = run(f"{agent}; speck.binder.installed(); print(*sys.modules)").split()
     assert {"binders.flink", "binders.spark.connect.engine"} <= set(loaded)
-    assert [each for each in ("urllib3", "requests", "yaml") if each in loaded] == []
+    assert [each for each in ("urllib3", "requests", "yaml", "psutil") if each in loaded] == []
 
 
 @pytest.mark.parametrize("first", ["pb2", "pyspark"])
