@@ -4,13 +4,16 @@
 [--jobs N] [--messages N] [--rest S]``.  ``--settings`` also measures each engine with one of its settings
 undone at a time; ``--full`` with Java heaps that are full from the start, as they are at most.  With
 ``--agents`` the site has an agent, with its processor time at rest (``agent cpu``, percent of a core) and the
-bytes of its connection (``agent bytes``, a second, both directions, TCP and IP included).
+bytes of its connection (``agent bytes``, a second, both directions, TCP and IP included; ``agent slices``: in
+each 30 s after the last message).
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import contextlib
+import os
 import queue
 import re
 import subprocess
@@ -60,6 +63,7 @@ _JOBS: dict[str, dict[str, Any]] = {
 _PAYLOAD = b"x" * 100
 _UNDER_WAY = 1000  # messages; paho crawls when more wait for their acknowledgement
 _LIMIT = 300.0  # s
+_SLICE = 30  # s
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,11 @@ def _row(
         if operation["state"] != "succeeded":
             raise SystemExit(f"the jobs do not run: {operation['error'] or operation['actions']}")
         _pass(sites.sites[0].broker.address, options.messages, options.messages * jobs)
-    connection = _Connection(sites)
-    time.sleep(options.rest)  # let garbage collections and idle timers settle
+    connection, slices = _Connection(sites), list[float]()
+    for begin in range(0, int(options.rest), _SLICE):  # garbage collections and idle timers settle meanwhile
+        part = _Connection(sites)
+        time.sleep(min(_SLICE, options.rest - begin))
+        slices.append(part.since().get("agent bytes", 0.0))
     found = _memory(processes) | connection.since()
     site = round(sum(size for name, size in found.items() if name not in _OTHERS), 1)
     described = {
@@ -126,7 +133,7 @@ def _row(
         "full": options.full,
         "jobs": jobs,
     }
-    return described | found | {"site": site}
+    return described | found | {"site": site} | ({"agent slices": slices} if options.agents else {})
 
 
 class _Connection:
@@ -227,6 +234,13 @@ def _memory(processes: list[psutil.Process]) -> dict[str, float]:
     return {name: round(size, 1) for name, size in found.items()}
 
 
+def _compile() -> None:
+    """Compile the modules, as pip does: a process that compiles them itself takes some MB more."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for package in ("speck", "binders"):
+        compileall.compile_dir(ROOT / package, quiet=1)
+
+
 def _say(text: str) -> None:
     print(text, file=sys.stderr)
 
@@ -244,6 +258,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=5000, metavar="N", help="through each job")
     parser.add_argument("--rest", type=float, default=10.0, metavar="SECONDS", help="before looking")
     given = parser.parse_args()
+    _compile()
     rows: list[dict[str, Any]] = []
     for engine in given.engine or sorted(HEAPS):
         for undone in ("", *(SETTINGS.get(engine, ()) if given.settings else ())):
