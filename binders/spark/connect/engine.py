@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -160,7 +161,8 @@ class ConnectEngine(EngineBinder):
         """The statuses of many jobs by ``engine_id``.
 
         One request if the server can list its queries, and three more for each job that does not run.  The
-        list costs as much as nine jobs queried one by one, but those add up on a busy machine.
+        list costs as much as nine jobs queried one by one, but those add up on a busy machine.  It has no
+        words on a query that runs: one job has none either, of which an agent would report each as a change.
         """
         jobs = list(handles)
         try:
@@ -171,7 +173,7 @@ class ConnectEngine(EngineBinder):
         runs, now = {query.run_id for query in running or ()}, time.time()
         is_running = JobStatus(JobState.RUNNING, now)
         return {
-            each.engine_id: is_running if _query_of(each).run_id in runs else self.status(each)
+            each.engine_id: is_running if _query_of(each).run_id in runs else _as_listed(self.status(each))
             for each in jobs
         }
 
@@ -481,6 +483,10 @@ class ConnectEngine(EngineBinder):
             # It ended in between, or Spark has forgotten it: there is nothing to stop.
             if not error.of_query:
                 raise
+
+
+def _as_listed(status: JobStatus) -> JobStatus:
+    return replace(status, message="") if status.state is JobState.RUNNING else status
 
 
 def _times(number: int) -> str:
