@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import BytesIO
@@ -12,6 +13,7 @@ from typing import NoReturn
 import pytest
 
 from speck.standby import follower
+from speck.standby.files import NewFiles
 from speck.standby.follower import Follower
 from speck.standby.messages import Answer, Header, NoAnswer, Refused
 from speck.store import Event
@@ -463,3 +465,13 @@ def test_a_standby_does_not_know_when_attempts_began(tmp_path: Path) -> None:
     pair = InMemoryPair(tmp_path)
     assert not (tmp_path / "standby" / BEGINNINGS).exists()
     pair.close()
+
+
+def test_a_folder_that_changed_a_moment_ago_is_looked_at_again(tmp_path: Path) -> None:
+    """A file that comes within one tick of the clock leaves the folder's time as it was."""
+    files = NewFiles(tmp_path)
+    (folder := tmp_path / "artifacts" / ("a" * 64)).mkdir(parents=True)
+    assert [files.may_differ() for _ in range(2)] == [True, True]
+    for path in (folder, folder.parent):
+        os.utime(path, (1, 1))
+    assert [files.may_differ() for _ in range(2)] == [True, False]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import random
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,7 +14,6 @@ import pytest
 
 import speck
 from speck.errors import StoreError
-from speck.standby.files import NewFiles
 from speck.standby.follower import Follower
 from speck.standby.messages import Answer, Header, NoAnswer, Refused
 from speck.standby.witness import Witness
@@ -496,13 +494,3 @@ def test_a_write_without_the_copy_loses_the_position(tmp_path: Path) -> None:
         assert database.get(POSITION_KEY) == b"1.a"
         database.write([(b"job/x", b"")])
         assert database.get(POSITION_KEY) is None
-
-
-def test_a_folder_that_changed_a_moment_ago_is_looked_at_again(tmp_path: Path) -> None:
-    """A file that comes within one tick of the clock leaves the folder's time as it was."""
-    files = NewFiles(tmp_path)
-    (folder := tmp_path / "artifacts" / ("a" * 64)).mkdir(parents=True)
-    assert [files.may_differ() for _ in range(2)] == [True, True]
-    for path in (folder, folder.parent):
-        os.utime(path, (1, 1))
-    assert [files.may_differ() for _ in range(2)] == [True, False]
