@@ -8,7 +8,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -41,6 +43,29 @@ def call(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[
             process.terminate()
             raise
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let the signals that are handled wait for the end of the block.
+
+    Their handlers raise an exception: between the start of a process and the assignment that makes it known,
+    nobody would end the process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no handler runs there
+        return
+    held: list[int] = []
+    handlers = {number: handler for number in _ENDING if callable(handler := signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, lambda number, frame: held.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for each in held:
+            signal.raise_signal(each)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

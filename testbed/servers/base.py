@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from speck.local.ports import Reservation
+from testbed.termination import held_back
 
 # Refuses connections on loopback: no server of a test takes it, unlike a port that was free a moment ago.
 REFUSING_PORT = 1
@@ -122,7 +123,7 @@ class RealServer:
         self._end(kill=True)
 
     def _run(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        with (self.directory / self.log_name).open("ab") as log:
+        with held_back(), (self.directory / self.log_name).open("ab") as log:
             process = subprocess.Popen(
                 command,
                 cwd=self.directory,
@@ -132,7 +133,7 @@ class RealServer:
                 stderr=log,
                 start_new_session=self.own_session,
             )
-        self._processes.append(process)
+            self._processes.append(process)
         return process
 
     def _end(self, *, kill: bool) -> None:
