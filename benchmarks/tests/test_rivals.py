@@ -266,6 +266,7 @@ def test_messages_that_a_pipeline_keeps_are_told_from_lost_ones(kept: bool, tmp_
 
 
 @pytest.mark.engine
+@trial("a relay that acknowledges late, and Kafka in tests/promises/test_mixed_brokers.py")
 def test_a_relay_over_kafka_that_commits_late_loses_nothing_when_it_is_killed(tmp_path: Path) -> None:
     with (
         Killed(tmp_path, brokers=KafkaBrokers()) as trial,
@@ -298,7 +299,7 @@ class _Mqtt3Brokers(MosquittoBrokers):
     [
         MosquittoBrokers,
         _Mqtt3Brokers,
-        pytest.param(KafkaBrokers, marks=trial("a relay over Kafka, whose messages are counted")),
+        pytest.param(KafkaBrokers, marks=trial("messages of Mosquitto")),
     ],
 )
 def test_what_is_sent_while_a_trial_receives_arrives(kind: Callable[[], Brokers], tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from testbed.benches.agents import JoiningServer, joining_server
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.servers.unit import UnitService, keys_of
+from tests.support.trials import trial
 
 pytestmark = pytest.mark.slow("agents, each started several times")
 
@@ -172,6 +173,7 @@ def test_an_environment_that_does_not_start_is_left_again(tmp_path: Path) -> Non
         bed.await_version("s1", OLD)
 
 
+@trial("an agent that is killed amid its upgrade, of tests/agent/test_upgrader.py")
 def test_an_agent_that_is_killed_amid_its_upgrade_is_started_again(tmp_path: Path) -> None:
     with served(tmp_path, ("s1",), "echo $$ >started; exec sleep 60") as bed:
         machine, upgrades = bed.machines["s1"], bed.server.services.upgrades
@@ -187,6 +189,7 @@ def test_an_agent_that_is_killed_amid_its_upgrade_is_started_again(tmp_path: Pat
         assert machine.service.codes == [-9]
 
 
+@trial("the restarts of the unit in test_agents_are_upgraded_in_waves_under_their_units")
 def test_an_agent_that_cannot_start_is_tried_until_it_can(tmp_path: Path) -> None:
     with served(tmp_path, ("s1",)) as bed:
         machine = bed.machines["s1"]

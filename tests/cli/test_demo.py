@@ -197,6 +197,7 @@ def test_the_counts_agree_with_a_kafka_in_the_cloud(tmp_path: Path) -> None:
 
 
 @needs_servers
+@trial("test_either_signal_interrupts_a_demo, and starters that are killed in tests/local/test_local.py")
 @pytest.mark.skipif(not SMALL_FLINK.exists(), reason=f"{SMALL_FLINK.name} is not built (make jars)")
 @pytest.mark.engine
 def test_an_interrupted_demo_stops_everything(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from speck.local.state import Record
 from speck.schema.inventory import load_inventory
 from testbed import ROOT
 from testbed.servers.mosquitto import PROGRAM
+from tests.support.trials import trial
 
 REAL = Registry.of([CONNECT, MQTT])
 
@@ -66,6 +67,7 @@ def gone(pid: int) -> bool:
 # --- with real engines ----------------------------------------------------------------------------
 
 
+@trial("tests/binders/flink/test_local.py, the tutorial, and the light engines below")
 def test_a_site_up_restarted_and_down(directory: Path) -> None:
     """Several sites with light engines are below; with real ones, of the tutorial and the demo."""
     reported: list[str] = []

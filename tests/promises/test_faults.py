@@ -32,9 +32,10 @@ def rig_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         yield rig
 
 
-# A broker that is killed forgets more than one that saves its sessions as it ends.
+# A broker that is killed forgets more than one that saves its sessions as it ends, and an emptied one all.
 MARKS = {
-    "broker_restarted": [trial("[broker_killed]")],
+    "broker_restarted": [trial("[broker_emptied]")],
+    "broker_killed": [trial("[broker_emptied], and a broker that is killed twice in test_real_time.py")],
     "task_manager_killed": [trial("[job_manager_killed]")],
     "engines_killed": [trial("[job_manager_killed]")],
 }

@@ -282,6 +282,7 @@ def test_sources_change_between_kinds_of_brokers_ten_times(deployed: Deployment)
     deployed.assert_counted(sent)
 
 
+@trial("SeveralPartitionsTest, PollerTest and tests/binders/kafka/test_broker.py")
 def test_partitions_that_are_added_are_read_without_a_restart(
     deployed: Deployment, kafka: KafkaMiddle
 ) -> None:
@@ -320,13 +321,8 @@ def away(flink: FlinkServer, suspended: bool) -> Iterator[None]:
         flink.thaw()
 
 
-@pytest.mark.parametrize(
-    "suspended",
-    [
-        pytest.param(False, id="reader restarted"),
-        pytest.param(True, id="reader suspended", marks=trial("[reader restarted]")),
-    ],
-)
+@trial("PlaceTest, ContinuationTest and tests/binders/kafka/test_lost_messages.py")
+@pytest.mark.parametrize("suspended", [False, True], ids=["reader restarted", "reader suspended"])
 def test_messages_with_the_offsets_of_lost_ones_are_read(
     suspended: bool, mosquitto: MosquittoServer, kafka: KafkaMiddle, flink: FlinkServer, tmp_path: Path
 ) -> None:

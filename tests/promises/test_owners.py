@@ -145,6 +145,7 @@ def test_a_job_whose_name_looks_like_a_later_session_of_another_keeps_its_own(
         one.delete()
 
 
+@trial("tests/binders/test_foreign_jobs.py, and the remark in tests/observe/test_healthcheck.py")
 def test_two_stores_at_one_broker_lose_nothing_to_each_other_and_run_no_job_twice(
     server: FlinkServer, mosquitto: MosquittoServer, friend: MqttFriend, tmp_path: Path
 ) -> None:

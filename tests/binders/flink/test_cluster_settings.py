@@ -22,6 +22,7 @@ from testbed.benches.flink import BROKER, FlinkBench
 from testbed.servers.flink import FlinkServer
 from tests.binders.flink.cluster_steps import counts, has_counted, site
 from tests.support.skips import skip_without_flink
+from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
 
@@ -133,6 +134,7 @@ def test_no_place_for_savepoints(spare_server: FlinkServer, flink_jobs: Path, jo
     bench.close()
 
 
+@trial("the same through the loop of a coordinator, in tests/controller/test_reconciler_engines.py")
 def test_a_killed_cluster_and_counts_that_go_on(
     doomed_server: FlinkServer,
     flink_jobs: Path,

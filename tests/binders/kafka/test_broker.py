@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,16 +20,15 @@ from speck.binder import Backlog, BrokerBinder, CountFrom
 from speck.core.inventory import Inventory
 from speck.errors import InvalidInput, Rejected, Unreachable
 from speck.testing.brokers import BrokerContract
-from speck.testing.waiting import PATIENCE, eventually
+from speck.testing.waiting import eventually
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
-from testbed.faults.middle import KafkaMiddle
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.kafka import KafkaServer
-from tests.support.trials import trials_run
 
 pytestmark = pytest.mark.engine
 
 SESSION = "speck-job"
+READ = '{"attempt": 1, "messages": 2}'  # the account of a reader
 
 Opened = Callable[..., KafkaBroker]
 
@@ -305,40 +303,24 @@ def test_what_is_behind_an_open_transaction_waits_and_is_drained(
     assert broker.drained(SESSION, "marker", 0.1)
 
 
-def test_messages_with_the_offsets_of_lost_ones_wait(
-    kafka: KafkaServer, opened: Opened, tmp_path: Path
+def test_what_is_unread_in_a_partition_that_was_added_is_counted_and_drained(
+    cleared: KafkaServer, opened: Opened
 ) -> None:
-    """A broker loses the end of a log that was read, and gives its offsets to others: they are unread."""
-    del kafka  # without which the test is skipped
-    with KafkaMiddle(tmp_path) as own:
-
-        def read_all() -> None:
-            last, read = own.records("in")[-1], '{"attempt": 1, "messages": 1}'
-            committed(own, SESSION, "in", last.offset + 1, read, epoch=last.leader_epoch)
-
-        broker = opened(own.address, PATIENCE)  # a fresh broker makes the topic of places first
-        broker.ensure_session(SESSION, "in")
-        broker.fence(SESSION, 1)
-        for number in range(10):  # a batch of the log each
-            own.publish("in", [b"%d" % number])
-        read_all()
-        if trials_run():
-            own.kill()
-            own.start()  # another leader epoch alone says nothing
-        assert broker.waiting(SESSION) == 0
-        assert broker.drained(SESSION, "before", 0.1)
-        own.kill()
-        own.cut("in", 200)
-        own.start()
-        left = own.end("in")
-        assert 0 < left < 9
-        assert broker.waiting(SESSION) == 0
-        own.publish("in", [b"other"] * (9 - left))  # the end stays before the place of the reader
-        assert broker.waiting(SESSION) == broker.behind([SESSION])[SESSION].messages == 9 - left
-        assert not broker.drained(SESSION, "marker", 0.1)
-        read_all()
-        assert broker.drained(SESSION, "marker", 0.1)
-        assert broker.waiting(SESSION) == 0
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    broker.fence(SESSION, 1)
+    cleared.publish("in", [b"1", b"2"])
+    committed(cleared, SESSION, "in", 2, READ)
+    cleared.add_partitions("in", 2)
+    cleared.publish("in", [b"3", b"4", b"5"], partition=1)
+    assert broker.waiting(SESSION) == 3
+    assert not broker.drained(SESSION, "marker", 0.1)
+    for offset, waiting in ((2, 1), (3, 0)):
+        committed(cleared, SESSION, "in", offset, READ, partition=1)
+        assert broker.waiting(SESSION) == waiting
+        assert broker.drained(SESSION, "marker", 0.1) is (waiting == 0)
+    broker.begin_session(f"{SESSION}-2", "in", "latest")
+    assert broker.waiting(f"{SESSION}-2") == 0
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning(cleared: KafkaServer, opened: Opened) -> None:

@@ -14,6 +14,7 @@ from binders.common.java import java
 from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.servers.kafka import KafkaServer
+from tests.support.trials import trial
 
 JARS = ROOT / "binders" / "jars"
 CLASSES = ROOT / "jars_and_apps" / "connectors" / "kafka-core" / "target" / "test-classes"
@@ -52,6 +53,7 @@ def topics(broker: KafkaServer) -> list[str]:
         admin.close()
 
 
+@trial("ExistingTopicsTest")
 def test_a_writer_does_not_have_a_deleted_topic_made_again(broker: NamedTopicsMade) -> None:
     from kafka.admin import NewTopic
 

@@ -43,7 +43,7 @@ from testbed.servers.password_broker import VARIABLE, PasswordBroker
 from testbed.servers.rest import rest_server
 from testbed.servers.spark import SparkServer
 from testbed.servers.standalone import LooseCluster, StandaloneServer
-from tests.support.trials import skip_trial, trial
+from tests.support.trials import skip_trial, trial, trials_run
 
 ROAD_TRAFFIC = ROOT / "jars_and_apps" / "road_traffic" / "jobs.py"
 
@@ -76,9 +76,11 @@ def site_bench_fixture(
 
 # Each starts drivers of its own, at 6 s of processor time a driver.  Starting, stopping, finding and failing
 # are in the others, and the launched program is the one that Connect starts.  A profile is read from the same
-# report of a driver as metrics are.
+# report of a driver as metrics are.  A driver of a lost answer is found as that of another coordinator, and
+# tests/binders/spark/test_driver_registry.py has the answers of the master.
 CONTRACT_TRIALS = {
     "test_submit_at_the_same_time",
+    "test_submit_whose_response_is_lost",
     "test_no_room",
     "test_jobs_do_not_see_each_other",
     "test_engine_plan",
@@ -176,6 +178,7 @@ def test_a_python_function_runs_in_the_executor_in_the_zone_of_the_job(
     bench.binder().stop(handle, keep_state=False)
 
 
+@trial("moves in tests/binders/spark/test_checkpoint_transfer.py, and the state of a driver in the contract")
 def test_a_move_between_connect_and_standalone_and_back(
     bench: StandaloneBench, site_bench: SparkBench, job_name: str
 ) -> None:
@@ -220,7 +223,10 @@ def test_a_killed_driver_goes_on_without_a_coordinator(bench: StandaloneBench, j
     status = await_state(engine, handle, JobState.RUNNING)
     assert "started 2 times" in status.message
     assert bench.running(job_name) == 1
-    # A newer attempt may read now, so that the one that is started once more ends for good.
+    if not trials_run():  # a third driver; MqttQueryTest has a reader whose session is taken over
+        engine.stop(handle, keep_state=False)
+        return
+    # A newer attempt may read now, so that the one that is started once more ends without a successor.
     bench.fence(job, attempt_number + 1)
     bench.server.driver(handle.engine_id).kill()
     status = await_state(engine, handle, JobState.FAILED)
