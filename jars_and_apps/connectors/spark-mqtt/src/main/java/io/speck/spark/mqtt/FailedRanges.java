@@ -130,9 +130,11 @@ record FailedRanges(String folder, SerializableConfiguration configuration) impl
         }
     }
 
-    /** Notes that a task of a run has succeeded. */
+    /** Notes that a task of a run has succeeded, once: hundreds of tasks do, and Hadoop starts a process for each file. */
     void addPassed(String run) throws IOException {
-        write(PASSED + run, "");
+        if (!hasPassed(run)) {
+            write(PASSED + run, "");
+        }
     }
 
     /** True if a task of this run has succeeded. */

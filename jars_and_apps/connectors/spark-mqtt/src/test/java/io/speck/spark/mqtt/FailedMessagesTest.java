@@ -9,7 +9,9 @@ import io.speck.mqtt.failure.Cause;
 import io.speck.mqtt.failure.LeftOut;
 import io.speck.mqtt.failure.OnError;
 import io.speck.spark.mqtt.FailedMessages.Group;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.IntStream;
@@ -83,5 +85,16 @@ class FailedMessagesTest {
         passes(again, same.groups(), Set.of(5L));
         long other = run().group(messages, each -> null).mark();
         assertTrue(other != 0 && other != mark);
+    }
+
+    @Test
+    void theSuccessOfARunIsNotedOnce() throws Exception {
+        FailedMessages run = run();
+        run.files().addPassed(run.run());
+        Path note = folder.resolve("mqtt-failures/passed-" + run.run());
+        FileTime first = FileTime.fromMillis(0);
+        Files.setLastModifiedTime(note, first);
+        run.files().addPassed(run.run());
+        assertEquals(first, Files.getLastModifiedTime(note));
     }
 }

@@ -16,9 +16,14 @@ import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Kills the whole Spark process at random moments under load: in the end every message is counted once. */
+/**
+ * Kills the whole Spark process at random moments under load: in the end every message is counted once. A trial, since
+ * tests/promises/test_mixed_brokers.py and test_real_time.py kill Spark too.
+ */
+@EnabledIfSystemProperty(named = "speck.trials", matches = "true")
 class KillTest {
     private static final int KILLS = Integer.getInteger("speck.kills", 1);
     private static final int ROUND = 300;
