@@ -68,13 +68,13 @@ test: system $(VENV)/dev jars
 	@# The Java tests mostly wait. They run in a copy, since Maven writes jars and classes that the Python tests use.
 	@rm -rf build/java && mkdir -p build/java/binders/jars && cp -a jars_and_apps pipelines build/java/
 	@# Classes that are newer than their sources are not compiled again, and no jar is packed, as `jars` has done.
-	@mvn -q -B -Dmaven.compiler.useIncrementalCompilation=false -f build/java/$(CONNECTORS)/pom.xml test > build/java/log 2>&1 & java=$$!
+	@mvn -q -B -Dmaven.compiler.useIncrementalCompilation=false -f build/java/$(CONNECTORS)/pom.xml $(if $(SPECK_TRIALS),-Dspeck.trials=true) test > build/java/log 2>&1 & java=$$!
 	@folder=$$(scripts/folder-in-memory.sh 6144)
 	@trap 'kill $$java 2> /dev/null || true; rm -rf "$$folder"' EXIT
 	@# Three workers on two cores: tests with engines wait for a third of their time. The others follow when the
-	@# engines are gone, which take processor time at rest too. Property tests try half of their examples.
+	@# engines are gone, which take processor time at rest too. Property tests try a fifth of their examples.
 	@# A test with engines that fails is run once more, and reported as RERUN (tests/support/tiers.py).
-	@export PYTEST_DEBUG_TEMPROOT="$$folder" SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.5}
+	@export PYTEST_DEBUG_TEMPROOT="$$folder" SPECK_EXAMPLES=$${SPECK_EXAMPLES:-0.2}
 	@failed=0; none=0
 	@run() { "$$@" || { code=$$?; if [ $$code -eq 5 ]; then none=$$((none + 1)); else failed=$$code; fi; }; }
 	@run $(BIN)/python -m pytest -n 3 --basetemp "$$folder/engines" --dist loadfile --no-loadscope-reorder --durations=30 --reruns 1 --rerun-show-tracebacks -m "engine or slow" $(ARGS)

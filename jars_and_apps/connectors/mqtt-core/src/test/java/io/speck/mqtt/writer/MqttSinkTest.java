@@ -66,11 +66,11 @@ class MqttSinkTest {
 
     @Test
     void aCutLosesNothingAndKeepsTheOrder() throws Exception {
-        int count = 20_000;
+        int count = 8_000;
         try (MqttSink sink = sink(Duration.ofSeconds(60))) {
             for (int i = 0; i < count; i++) {
                 sink.send("out", bytes("m" + i), null, bytes("job"), bytes(Stamp.prefix("run", 0, 0) + i));
-                if (i % 6_000 == 5_999) {
+                if (i % 2_500 == 2_499) {
                     proxy.cut();
                 }
             }
