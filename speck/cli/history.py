@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -22,9 +22,7 @@ from speck.cli.options import (
     yes_option,
 )
 from speck.client import Client
-
-_AGO = re.compile(r"(\d+)([smhd])\Z")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+from speck.core.units import SECONDS
 
 
 class TimeParameter(click.ParamType[float]):
@@ -35,8 +33,8 @@ class TimeParameter(click.ParamType[float]):
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
         """See :class:`click.ParamType`."""
         text = str(value)
-        if ago := _AGO.match(text):
-            return time.time() - int(ago[1]) * _SECONDS[ago[2]]
+        with suppress(ValueError):
+            return time.time() - float(SECONDS.parse(text))
         try:
             found = datetime.fromisoformat(text)
             return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

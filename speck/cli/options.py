@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,13 +17,14 @@ from rich.console import RenderableType
 from speck.cli.terminal import err, out
 from speck.client import Client
 from speck.core.change import SETTLE
-from speck.core.units import MILLISECONDS
+from speck.core.units import SECONDS
 from speck.errors import Fault
 
 NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 DEFAULT_DIRECTORY = Path(".speck")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_BARE = re.compile(r"\s*\d+(\.\d+)?\s*\Z", re.ASCII)
 
 file_path = click.Path(exists=True, dir_okay=False, path_type=Path)
 file_argument = click.argument("file", type=file_path)
@@ -51,7 +53,7 @@ def json_option(function: _Function) -> _Function:
 
 
 class Duration(click.ParamType[float]):
-    """A time such as ``60s`` or ``5 minutes``, in seconds; a bare number is seconds too.
+    """A time such as ``60s`` or ``5 minutes``, in seconds; a bare number is in seconds.
 
     ``least`` and ``most`` are in seconds, ``bounds`` is both as people write them.
     """
@@ -63,9 +65,9 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
         """The time in seconds."""
-        text = f"{value}s" if str(value).strip().isdigit() else str(value)
+        text = f"{value}s" if _BARE.match(str(value)) else str(value)
         try:
-            seconds = float(MILLISECONDS.parse(text)) / 1000
+            seconds = float(SECONDS.parse(text))
         except ValueError:
             self.fail(f"{value!r} is not a time (expected, for example, 60s or '5 minutes')", param, context)
         if not self._least <= seconds <= self._most:

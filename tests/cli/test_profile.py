@@ -12,6 +12,8 @@ import requests
 
 from speck import cli
 from speck.cli import profile
+from speck.cli.history import TimeParameter
+from speck.cli.options import Duration
 from speck.coordinator import Services
 from speck.core.inventory import Inventory
 from testbed.benches.examples import one_site
@@ -127,6 +129,14 @@ def test_a_time_that_is_none(speck: Speck) -> None:
         assert f"{text!r} is not a time (expected, for example, 60s or '5 minutes')" in " ".join(
             done.err.split()
         )
+
+
+def test_a_time_without_a_unit_is_in_seconds() -> None:
+    duration = Duration(0.1, 7 * 86_400, "0.1 s to 7 days")
+    given = ("90", "90.5", "0.5", "5min", "2 hours", "2d")
+    assert [duration.convert(each, None, None) for each in given] == [90, 90.5, 0.5, 300, 7200, 172_800]
+    ages = [time.time() - TimeParameter().convert(each, None, None) for each in given[3:]]
+    assert ages == pytest.approx([300, 7200, 172_800], abs=5)
 
 
 TIMES_OUT_OF_RANGE = ("29s", "25h", "0")
