@@ -14,11 +14,23 @@ def replace_file(path: Path, content: bytes) -> None:
     descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "wb") as file:
+            keep_owner(descriptor, path)
             file.write(content)
         put_in_place(Path(scratch), path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             Path(scratch).unlink()
+
+
+def keep_owner(descriptor: int, path: Path) -> None:
+    """Give an open file, which will replace ``path``, the owner of that, or else of its directory.
+
+    The server and the agents run as a user of their own, and could not read what ``sudo speck`` has written.
+    By the descriptor, since that user may put a link in the place of the file's name.
+    """
+    if os.geteuid() == 0:
+        before = (path if path.exists() else path.parent).stat()
+        os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
 def put_in_place(scratch: Path, path: Path) -> None:

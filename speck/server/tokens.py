@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from speck.core.durable_files import keep_owner
 from speck.core.names import JOB_NAME
 from speck.errors import Fault, InvalidInput
 
@@ -142,7 +143,7 @@ def _parsed(path: Path, text: str) -> tuple[Owner, ...]:
 
 
 def add_owner(path: Path, owner: Owner) -> None:
-    """Add a line to a file of tokens, which is made where it is not there; only its owner may write it."""
+    """Add a line to a file of tokens, which is made where it is not there, for its owner alone."""
     if not JOB_NAME.match(owner.name) or owner.name in _RESERVED:
         expected = f"letters, digits, '.', '_', '-'; not {' or '.join(map(repr, _RESERVED))}"
         raise _wrong(f"{owner.name!r} is not a name (expected {expected})")
@@ -167,13 +168,19 @@ def _text(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace the content in one step, so that a server that reads the file sees the old or the new one."""
+    """Replace the content in one step, so that a server that reads the file sees the old or the new one.
+
+    Owner and permissions stay: the server may read the file as another user, or as one of its group.
+    """
     with _translated(path):
         import tempfile
 
         descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                keep_owner(descriptor, path)
+                if path.exists():
+                    os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
                 file.write(text)
             Path(scratch).replace(path)
         finally:
