@@ -27,7 +27,7 @@ LOOK = 10.0  # s between two looks of the agent at such an answer
 SHARE = 5  # times the duration of a look, after which the agent looks again
 PATIENCE = 10.0  # s, for one look
 LONGEST = 300.0  # s, after which the coordinator asks again
-SELDOM = 15.0  # s since the sent before; one that is asked more often has a reader, who gets new answers
+SELDOM = 15.0  # s since the question before; one that is asked more often has a reader, who gets new answers
 
 _PASSING = frozenset({"observed_at", "counted_at", "batch_id", "batch_duration_ms"})  # of a job's metrics
 _MARGIN = 60.0  # s, for which the agent looks longer than the coordinator may use an answer

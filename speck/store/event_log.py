@@ -10,12 +10,13 @@ from speck.store.records import Event
 _log = logging.getLogger("speck.audit")
 
 # The kinds of events that are warnings in the server's log: outcomes of actions and operations, and others.
-_TROUBLE = frozenset(
+TROUBLE = frozenset(
     (
         *(OperationState.FAILED, ActionState.SKIPPED, OperationState.WAITING),
-        *(EventKind.DRIFT, EventKind.DROPPED, EventKind.LOST, EventKind.SUSPECT, EventKind.UNREAD),
-        *(EventKind.AGENT_AWAY, EventKind.SECOND_AGENT, EventKind.RESTARTED, EventKind.NOT_RESTARTED),
-        *(EventKind.NOT_UPGRADED, EventKind.IGNORED),
+        *(EventKind.DRIFT, EventKind.ORPHAN, EventKind.DROPPED, EventKind.LOST, EventKind.SUSPECT),
+        *(EventKind.UNREAD, EventKind.AGENT_AWAY, EventKind.SECOND_AGENT, EventKind.RESTARTED),
+        *(EventKind.NOT_RESTARTED, EventKind.NOT_UPGRADED, EventKind.IGNORED, EventKind.NOT_SCALED),
+        EventKind.STANDBY_AWAY,
     )
 )
 
@@ -30,4 +31,4 @@ def log_event(event: Event) -> None:
         "author": event.author,
     }
     said = {name: value for name, value in fields.items() if value}  # an empty one would hide another's
-    _log.log(logging.WARNING if event.kind in _TROUBLE else logging.INFO, "%s", event.message, extra=said)
+    _log.log(logging.WARNING if event.kind in TROUBLE else logging.INFO, "%s", event.message, extra=said)

@@ -4,7 +4,15 @@ import { named } from "../rest.js";
 import { clock, day, moment } from "../words.js";
 import { world } from "../world.js";
 
-const TONES = { failed: "bad", skipped: "warn", succeeded: "good", started: "good", waiting: "warn", stopped: "still", lost: "bad", "given up": "bad", suspect: "warn", "set aside": "warn", "not reading": "bad", reading: "good", "agent away": "warn", "agent back": "good", "second agent": "bad", upgraded: "good", "not upgraded": "bad", joined: "good", revoked: "still" };
+const TONES = {
+  failed: "bad", skipped: "warn", succeeded: "good", started: "good", waiting: "warn", stopped: "still",
+  drift: "warn", healed: "good", stray: "warn", "not reading": "bad", reading: "good",
+  lost: "bad", "given up": "bad", suspect: "warn", "set aside": "warn",
+  back: "warn", banned: "warn", fell: "warn", scaled: "good", "not scaled": "bad",
+  "agent away": "warn", "agent back": "good", "second agent": "bad", joined: "good", revoked: "still", removed: "still",
+  upgraded: "good", "not upgraded": "bad", restarted: "warn", "not restarted": "bad", ignored: "warn",
+  "standby away": "bad", "standby back": "good",
+};
 
 // Kinds that are shown by a clearer word than the stored one (speck/core/lifecycle.py has the same).
 const SHOWN = { stray: "orphan", left: "abandoned", "given up": "discarded", back: "reverted", fell: "paused to advice" };
