@@ -24,7 +24,7 @@ from speck.agent.looks import Looks
 from speck.agent.machine import is_machine, machine_id
 from speck.agent.places import SiteInventory
 from speck.agent.site_file import SiteFile
-from speck.agent.status import read_state, write_state
+from speck.agent.status import LOCK, read_state, write_state
 from speck.agent.supervisor import Supervisor
 from speck.agent.turns import Turns
 from speck.agent.upgrader import Upgrader
@@ -37,6 +37,8 @@ from speck.link.hello import Hello
 from speck.link.methods import is_carried
 from speck.link.tls import NO_CHECK_TIME, shared
 from speck.loop import Loop
+
+LOOKED_AT = 0.2  # s, for which a look at whether an agent runs may take the lock
 
 _log = logging.getLogger(__name__)
 
@@ -111,8 +113,9 @@ class Agent:
 
     def run(self) -> None:
         """Run until :meth:`close`.  Raises :class:`~speck.errors.InvalidInput` if another agent runs here."""
-        with _locked(self.directory / "lock"):
+        with _locked(self.directory / LOCK):
             self._forget_unused()
+            self._note_start()
             for loop in self._loops:
                 loop.start()
             self.dialler.run()
@@ -201,6 +204,16 @@ class Agent:
         """The highest epoch of a coordinator that was in contact; 0 without one."""
         return int(self._state.get("epoch", 0))
 
+    def _note_start(self) -> None:
+        """The last note is of the contact before, which has ended."""
+        self._state = self._state | {
+            "connected": False,
+            "since": time.time(),
+            "reason": "it has just started",
+        }
+        with contextlib.suppress(OSError):
+            write_state(self.directory, self._state)
+
     def _note_contact(self, reason: str) -> None:
         if not reason:
             self.looks.forget()
@@ -237,14 +250,23 @@ def kind_of(registry: Registry, address: str) -> EngineKind:
     return kind
 
 
+def _lock(descriptor: int, directory: Path) -> None:
+    """Lock a file, also if :func:`speck.agent.status.is_running` has it locked for a moment."""
+    until = time.monotonic() + LOOKED_AT
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if time.monotonic() > until:
+                raise _wrong(f"another agent runs in {directory} (expected one a directory)") from error
+            time.sleep(LOOKED_AT / 10)
+
+
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise _wrong(f"another agent runs in {path.parent} (expected one a directory)") from error
+        _lock(descriptor, path.parent)
         yield
     finally:
         os.close(descriptor)

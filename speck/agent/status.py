@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from speck.agent.attempt_files import AttemptFiles
 from speck.agent.site_file import read_site_file
 from speck.core.durable_files import replace_file
 
+LOCK = "lock"  # the file that an agent holds a lock on while it runs
 _STATE = "state.json"
 
 
@@ -37,13 +40,35 @@ def status(directory: Path) -> dict[str, Any]:
 
 
 def contact(directory: Path) -> dict[str, Any]:
-    """The agent's last note of its contact: ``connected``, ``since`` (Unix time, s), ``reason``."""
+    """The contact of the agent: ``connected``, ``since`` (Unix time, s), ``reason``.
+
+    It is the agent's last note if it runs; one that has ended, for whatever reason, has no contact.
+    """
     known = read_state(directory)
+    if known and not is_running(directory):
+        before = f"; before that: {known['reason']}" if known.get("reason") else ""
+        reason = f"the agent does not run (start it, or see journalctl -u speck-agent){before}"
+        return {"connected": False, "since": None, "reason": reason}
     return {
         "connected": bool(known.get("connected", False)),
         "since": known.get("since"),
         "reason": str(known.get("reason", "the agent has not been started")),
     }
+
+
+def is_running(directory: Path) -> bool:
+    """True if an agent runs in a directory."""
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def read_state(directory: Path) -> dict[str, Any]:

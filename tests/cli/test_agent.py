@@ -13,6 +13,7 @@ from speck.agent.agent import Agent
 from speck.agent.attempt_files import AttemptFiles
 from speck.agent.run_state import Phase, accepted
 from speck.agent.site_file import NAME, read_site_file
+from speck.agent.status import LOCK, write_state
 from speck.cli.agent import _python
 from speck.core.runtime import Attempt
 from speck.errors import InvalidInput
@@ -109,6 +110,25 @@ def test_status_lists_the_attempts(speck: Speck, init: list[str], tmp_path: Path
     missing = speck("agent", "status", "--directory", str(tmp_path / "none"))
     assert missing.code == 1
     assert "speck agent init" in missing.err
+
+
+def test_an_agent_that_has_ended_has_no_contact(speck: Speck, init: list[str], tmp_path: Path) -> None:
+    """Its last note is of the time when it ran: after a kill, or a stop, that was "connected"."""
+    from speck.agent.agent import _locked
+
+    def shown() -> str:
+        return " ".join(speck("agent", "status", "--directory", str(directory)).out.split())
+
+    speck(*init, "crossroads", "--coordinator", "wss://a:1")
+    directory = tmp_path / "agent"
+    with _locked(directory / LOCK):
+        write_state(directory, {"connected": True, "since": 1.0, "reason": ""})
+        assert "site crossroads: connected since" in shown()
+    assert "site crossroads: no contact (the agent does not run" in shown()
+    with _locked(directory / LOCK):  # a look leaves no lock
+        write_state(directory, {"connected": False, "since": 1.0, "reason": "wss://a:1: refused"})
+        assert "site crossroads: no contact (wss://a:1: refused) since" in shown()
+    assert "speck-agent); before that: wss://a:1: refused)" in shown()
 
 
 def test_two_agents_of_one_directory_exclude_each_other(

@@ -172,7 +172,7 @@ def test_a_wrong_command_is_found() -> None:
 NOT_RUN = [
     ("README.md", "Try it", 2),
     ("agents.md", "Set up", 2),
-    ("agents.md", "Set up", 4),
+    ("agents.md", "Set up", 7),
     ("agents.md", "Without codes", 2),
     ("agents.md", "Upgrade", 2),
     ("agents.md", "The program of a site", 1),
@@ -196,6 +196,7 @@ NOT_RUN = [
     ("nexmark.md", "Try it", 7),
     ("operating.md", "Upgrade", 6),
     ("raspberry-pi.md", "What to install", 2),
+    ("raspberry-pi.md", "Many boards", 2),
     ("raspberry-pi.md", "Settings for little memory", 4),
     ("raspberry-pi.md", "Flink in one process", 5),
     ("raspberry-pi.md", "Flink in one process", 4),
