@@ -1,4 +1,7 @@
-"""Options that a page names on their own, as in ``--sites FILE``, are options of a program."""
+"""Options that a page names on their own, as in ``--sites FILE``, are options of a program.
+
+The properties of Java that the connectors read are on a page.
+"""
 
 from __future__ import annotations
 
@@ -46,3 +49,11 @@ def test_options_are_there(page: Path) -> None:
         if option not in options()
     ]
     assert not unknown
+
+
+def test_every_property_of_java_is_on_the_page() -> None:
+    connectors = (ROOT / "jars_and_apps" / "connectors").glob("*/src/main/java/**/*.java")
+    sources = "".join(path.read_text(encoding="utf-8") for path in connectors)
+    read = set(re.findall(r'"(speck\.(?:sink|source|sql)\.[a-zA-Z]+)"', sources))
+    page = (ROOT / "docs" / "mqtt.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(speck\.[\w.]+)` \|", page, re.MULTILINE)) == read
