@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from speck.binder import Registry, installed
+from speck.binder import BrokerBinder, EngineBinder, Registry, installed
+from speck.binder.contract import Capability
 from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Site
 from speck.core.job import Job
@@ -156,6 +157,13 @@ def job_on(engine: str, broker: str) -> Job:
         code_hash=sha256(CODE.encode()).hexdigest(),
         engine="abacus",
     )
+
+
+def test_the_page_of_the_contract_has_every_method_and_capability() -> None:
+    page = (ROOT / "docs" / "binder-contract.md").read_text(encoding="utf-8")
+    methods = {name for base in (EngineBinder, BrokerBinder) for name in vars(base) if name[0] != "_"}
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", page))))
+    assert {*methods, *(each.name for each in Capability)} <= words | {"address", "capabilities"}
 
 
 def check_a_life(services: Services, abacus: Any, job: Job) -> None:
