@@ -333,8 +333,9 @@ class Enrolment:
         if found.state is not CodeState.OPEN:
             raise _wrong(f"the code of site {code.site!r} {_STATES[found.state]} ({how})")
         if found.until < now:
-            minutes = (now - found.until) / 60
-            raise _wrong(f"the code of site {code.site!r} expired {minutes:.0f} minutes ago ({how})")
+            minutes = round((now - found.until) / 60)
+            ago = {0: "just now", 1: "a minute ago"}.get(minutes, f"{minutes} minutes ago")
+            raise _wrong(f"the code of site {code.site!r} expired {ago} ({how})")
         return found
 
     def _with(self, site: str, entry: Mapping[str, Any] | None) -> tuple[Inventory, Mapping[str, Any] | None]:
