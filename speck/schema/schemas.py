@@ -470,7 +470,7 @@ class CompositionSchema(StrictSchema):
     name = Text("by default the file's stem", expected=_NAME, check=check_name, example="figure-3")
     placement = fields.Nested(PlacementSchema, metadata={"description": "where SpecK places jobs"})
     sources = _topics("all topics, or filters, that come from outside, each with a description")
-    sinks = _topics("all topics that go to outside, each with a description")
+    sinks = _topics("all topics that are read outside, each with a description")
     topics = _topics(
         "topics between the jobs that several jobs write, for example; and the tables of queries",
         TypedTopicSchema,
