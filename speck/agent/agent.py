@@ -255,11 +255,13 @@ def _lock(descriptor: int, directory: Path) -> None:
     until = time.monotonic() + LOOKED_AT
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if time.monotonic() > until:
                 raise _wrong(f"another agent runs in {directory} (expected one a directory)") from error
             time.sleep(LOOKED_AT / 10)
+        else:
+            return
 
 
 @contextlib.contextmanager

@@ -114,7 +114,17 @@ def try_query(
     if outcome.late and not as_json:
         err.print(f"late rows, which are in no window: {outcome.late}", style="yellow", markup=False)
     show_data(data, differences if expect is not None else outcome.messages, as_json)
+    if not as_json:
+        _show_silence(sum(map(len, lines)), outcome, differences, is_compared=expect is not None)
     raise SystemExit(_DIFFERS if differences else 0)
+
+
+def _show_silence(given: int, outcome: Outcome, differences: list[str], *, is_compared: bool) -> None:
+    """Say what a command has done that has printed no result."""
+    if is_compared and not differences:
+        err.print(f"results as expected: {len(outcome.messages)}")
+    elif not outcome.messages:
+        err.print(f"no results from {given} message{'s' * (given != 1)}")
 
 
 def _queries(file: Path, roots: tuple[Path, ...], variables: Mapping[str, str]) -> dict[str, BoundQuery]:

@@ -103,8 +103,16 @@ def test_other_results_than_expected_are_shown(folder: Path, capsys: pytest.Capt
     (folder / "right").write_text('{"town":"Bonn","speed":71.0}\n{"town":"Ulm","speed":63.5}\n')
     (folder / "wrong").write_text('{"town":"Ulm","speed":63.5}\n')
     assert run("sql", "try", "towns.yaml", "--rows", "readings.json", "--expect", "right") == 0
+    assert "results as expected: 2" in capsys.readouterr().err
     assert run("sql", "try", "towns.yaml", "--rows", "readings.json", "--expect", "wrong") == 1
     assert '+{"town":"Bonn","speed":71.0}' in capsys.readouterr().out
+
+
+def test_no_results_are_said_to_be_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "slow.json").write_text('{"time": 1, "town": "Ulm", "speed": 9}\n')
+    assert run("sql", "try", "towns.yaml", "--rows", "slow.json") == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "no results from 1 message\n")
 
 
 @pytest.mark.parametrize(
