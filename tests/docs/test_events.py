@@ -1,10 +1,16 @@
-"""The kinds of events: all of them are on the page, which marks those that are warnings in the log."""
+"""Tables of words that users meet list all of them: kinds of events, findings, drifts, losses, triggers."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
+
+from speck.coordinator.queries.doctor import Finding
+from speck.core.adaptation import Trigger
 from speck.core.lifecycle import EventKind, OperationState, shown_kind
+from speck.core.runtime import Drift
+from speck.observe.losses import REASONS
 from speck.store.event_log import TROUBLE
 from testbed import ROOT
 
@@ -29,3 +35,19 @@ def test_warnings_have_a_tone_on_the_dashboard() -> None:
     script = (ROOT / "speck/server/dashboard/assets/views/events.js").read_text(encoding="utf-8")
     tones = dict(re.findall(r'"?([a-z][a-z ]*)"?: "(bad|warn|good|still)"', script))
     assert {kind for kind, tone in tones.items() if tone in ("bad", "warn")} >= TROUBLE
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "column", "known"),
+    [
+        ("reconciler.md", "| finding | meaning | remedy |", 0, list(map(str, Finding))),
+        ("reconciler.md", "| drift | meaning | reaction |", 0, [each.value for each in Drift]),
+        ("faults.md", "| kind | reason | meaning |", 1, list(REASONS)),
+        ("adaptation.md", "| trigger | condition |", 0, list(map(str, Trigger))),
+    ],
+)
+def test_a_table_lists_all_that_users_meet(name: str, head: str, column: int, known: list[str]) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    rows = page.partition(head)[2].partition("\n\n")[0].splitlines()
+    cells = [row.strip(" |").split(" | ")[column] for row in rows if "`" in row]
+    assert sorted(each for cell in cells for each in re.findall(r"`([^`]+)`", cell)) == sorted(known)
