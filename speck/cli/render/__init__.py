@@ -272,7 +272,7 @@ def _agent_text(agent: Data | None) -> str:
     since = f" since {clock(agent['since'])}" if agent["since"] else ""
     restarts = agent.get("restarts", 0)  # servers before 0.3 have none
     if agent["connected"]:
-        restarted = f", {restarts} restarts" if restarts else ""
+        restarted = f", {restarts} restart{'s' * (restarts != 1)}" if restarts else ""
         return f"connected{since}, version {agent['version']}{restarted}"
     return "revoked" if agent["revoked"] else f"away{since}"
 

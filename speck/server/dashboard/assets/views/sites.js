@@ -68,7 +68,8 @@ const Broker = ({ address, told }) => html`
 const Agent = ({ agent }) => {
   if (!agent) return null;
   const since = known(agent.since) && html` <span class="quiet">since ${moment(agent.since)}</span>`;
-  if (agent.connected) return html`<p>Agent connected${since}</p>`;
+  const more = [known(agent.version) && `version ${agent.version}`, agent.restarts > 0 && count(agent.restarts, "restart")].filter(Boolean);
+  if (agent.connected) return html`<p>Agent connected${since}${more.length > 0 && html`<span class="quiet">, ${more.join(", ")}</span>`}</p>`;
   return html`<p class="notice tone-warn">${agent.revoked ? "Agent revoked" : html`Agent away${since}`}: the jobs here continue, and changes wait.</p>`;
 };
 
