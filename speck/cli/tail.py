@@ -11,7 +11,7 @@ import click
 
 from speck.cli.options import file_argument, inventory_option, roots_option
 from speck.cli.sampling import addresses, at_option, read_sites, received, subscribed, time_option
-from speck.cli.terminal import err, printable
+from speck.cli.terminal import err, is_interactive, printable
 from speck.cli.variables import read_composition, values, variables_options
 from speck.errors import Fault, InvalidInput
 
@@ -64,6 +64,8 @@ def tail_query(
     check = Check(table)
     show = _Rows(table, as_json)
     found = addresses(at or brokers, sites)
+    if is_interactive(err):
+        err.print(f"reading {table.topic} at {', '.join(found)} until Ctrl-C", style="dim", markup=False)
     with suppress(KeyboardInterrupt), subscribed(table.topic, found, sites) as feeds:
         for message in received(feeds, seconds):
             if (row := check.take(*message)) is None:
@@ -72,6 +74,8 @@ def tail_query(
             show.row(row)
             if check.messages - check.unparsable == limit:
                 return
+    if not check.messages:
+        err.print(f"no message of {table.topic} came from {', '.join(found)}", markup=False)
 
 
 def _found(text: bytes, roots: Sequence[Path], sites: Inventory, name: str) -> tuple[Contract, Sequence[str]]:

@@ -281,6 +281,20 @@ def test_queries_of_several_sites_are_explained_as_one_where_they_are_alike(run:
     assert explained("differ.yaml") == ["fast-a", "fast-b", "slow-*"]
 
 
+def test_rows_that_do_not_come_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def subscribed(*_: object) -> Iterator[list[object]]:
+        yield []
+
+    monkeypatch.setattr("speck.cli.tail.subscribed", subscribed)
+    monkeypatch.setattr("speck.cli.tail.is_interactive", lambda _: True)
+    found = run("sql", "tail", "towns.yaml", "fast", "--at", "tcp://x:1883", "--for", "0.1")
+    assert found.err.splitlines() == [
+        "reading results/fast at tcp://x:1883 until Ctrl-C",
+        "no message of results/fast came from tcp://x:1883",
+    ]
+
+
 def test_an_interrupt_ends_the_rows_without_an_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def subscribed(*_: object) -> Iterator[list[object]]:
