@@ -210,6 +210,7 @@ NOT_RUN = [
     ("sites.md", "The engine", 3),
     ("sites.md", "The coordinator", 7),
     ("spark-jobs.md", "A site's server", 1),
+    ("sql.md", "SQL jobs", 5),
     ("sql.md", "Fields", 1),
     ("standby.md", "Set up", 4),
     ("store.md", "Adopting", 3),
