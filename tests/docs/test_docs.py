@@ -182,6 +182,7 @@ NOT_RUN = [
     ("demo.md", "Everything in the cloud", 6),
     ("editors.md", "Completion and checks in an editor", 2),
     ("faults.md", "Moving off a site that does not answer", 1),
+    ("flink-jobs.md", "A program in ten lines", 1),
     ("flink.md", "Flink", 1),
     ("geofencing.md", "Run it", 8),
     ("geofencing.md", "Functions of your own", 1),
