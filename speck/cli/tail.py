@@ -62,11 +62,11 @@ def tail_query(
         right = "expected --at SITE, or an address such as tcp://HOST:1883"
         raise click.UsageError(f"the file does not say at which broker {name!r} is published ({right})")
     check = Check(table)
-    show = _Rows(table, as_json)
     found = addresses(at or brokers, sites)
     if is_interactive(err):
         err.print(f"reading {table.topic} at {', '.join(found)} until Ctrl-C", style="dim", markup=False)
     with suppress(KeyboardInterrupt), subscribed(table.topic, found, sites) as feeds:
+        show = _Rows(table, as_json)
         for message in received(feeds, seconds):
             if (row := check.take(*message)) is None:
                 err.print(printable(f"{message[0]}: {check.last}"), style="yellow", markup=False)

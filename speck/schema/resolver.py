@@ -338,7 +338,7 @@ class Resolver:
             predicate = error.predicate(expected)
             if str(error) == NOT_AN_ADDRESS:
                 predicate = f"is not {kind} (expected {expected})"
-                if JOB_NAME.match(value) and self._sites:
+                if JOB_NAME.match(value):
                     sites = self.known_sites()
                     predicate = f"is neither {kind} nor a site (expected {expected}; {sites})"
             report.add(name, predicate, shown=repr(redacted(value)))

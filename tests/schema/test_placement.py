@@ -232,6 +232,18 @@ def test_there_is_no_site_to_choose_from_without_an_inventory(root: Path) -> Non
     assert f"line 2: job 'one': site 'any' has no site to choose from ({no_sites})" in found
 
 
+def test_a_name_instead_of_an_address_has_the_same_hint(root: Path) -> None:
+    text = one("spe_address: A, source_broker: A, source_topic: in, sink_broker: A, sink_topic: out")
+    found = faults(root, text, Inventory())
+    assert [
+        " 'A' is neither" in each and "; no site is known: expected --sites" in each for each in found
+    ] == [
+        True,
+        True,
+        True,
+    ]
+
+
 def test_no_site_has_an_engine_of_the_kind(root: Path) -> None:
     text = one(f"site: any, {FREE}", kind=JAR)
     (found,) = faults(root, text, Inventory({"B": INVENTORY.sites["B"], "A": site("A")}))
