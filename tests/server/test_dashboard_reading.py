@@ -27,6 +27,7 @@ def test_it_is_readable_on_a_phone(at: tuple[RestServer, Page]) -> None:
     page.job_is("clean", "running")
     width = page.run("return document.querySelector('[data-job=clean] .card').getBoundingClientRect().width")
     assert width > 120  # px; its name can be read
+    assert page.run(script("overlaps"), ".jobs tbody tr > *", ".jobs tbody tr > *") == []
     page.click(".jobs button", "count")
     page.one(".job-panel h2", "count")
     chain = composition(*(f"job-{number} A t{number} t{number + 1}" for number in range(50)))
@@ -39,6 +40,21 @@ def test_it_is_readable_on_a_phone(at: tuple[RestServer, Page]) -> None:
         lambda: top(page, ".frame") <= top(page, card) < bottom(page, card) <= bottom(page, ".frame"),
         "the chosen job to be in sight",
     )
+
+
+def test_parts_of_a_split_are_told_apart_and_leave_the_name_of_their_site(
+    at: tuple[RestServer, Page],
+) -> None:
+    rest, page = at
+    name = "percentiles-of-speed-by-town-and-hour"
+    deploy(rest, composition(f"{name} A readings out key_split: {{combiners: [A, B, B], window: 1 minute}}"))
+    page.open()
+    page.job_is(f"{name}.combiner-2", "running")
+    page.until(lambda: page.run("return document.querySelectorAll('.split').length") == 2, "the frames")
+    names = page.run("return [...document.querySelectorAll('.job-name')].map((each) => each.textContent)")
+    assert len(set(names)) == len(names) == 5, names
+    assert page.run(script("overlaps"), ".split text", ".site-name, .site-note") == []
+    assert page.run(script("overlaps"), ".split rect", ".site-name, .site-note") == []
 
 
 def top(page: Page, what: str) -> float:

@@ -14,6 +14,7 @@ const READABLE = 0.65; // the scale at which a chosen job is shown
 const ASIDE = 12; // px between the graph and the edge of its frame
 const LONG = 5; // screens; a graph on a narrow page that is longer than that has a frame of its own
 const ZOOM = 44; // px; the buttons below the graph, and as much above it
+const TAIL = 5; // letters at the end of a name that are kept
 const CLICK = 4; // px; who moves more is dragging
 
 // --- text that fits
@@ -21,21 +22,25 @@ const CLICK = 4; // px; who moves more is dragging
 const pen = document.createElement("canvas").getContext("2d");
 const fitted = new Map();
 
-const fit = (text, font, width) => {
-  const key = `${font} ${width} ${text}`;
+const fit = (text, font, width, tail = 0) => {
+  const key = `${font} ${width} ${tail} ${text}`;
   if (!fitted.has(key)) {
     if (fitted.size > 5000) fitted.clear();
-    fitted.set(key, shortened(text, font, width));
+    fitted.set(key, shortened(text, font, width, tail));
   }
   return fitted.get(key);
 };
 
-const shortened = (text, font, width) => {
+// Of a name the end is kept, by which the jobs of a split, or the topics of a query, differ.
+const fitName = (text, font, width) => fit(text, font, width, TAIL);
+
+const shortened = (text, font, width, tail) => {
   pen.font = font;
   if (pen.measureText(text).width <= width) return text;
-  let length = text.length;
-  while (length > 1 && pen.measureText(`${text.slice(0, length)}…`).width > width) length -= 1;
-  return `${text.slice(0, length)}…`;
+  const end = tail && text.length > 2 * tail ? text.slice(-tail) : "";
+  let length = text.length - end.length;
+  while (length > 1 && pen.measureText(`${text.slice(0, length)}…${end}`).width > width) length -= 1;
+  return `${text.slice(0, length)}…${end}`;
 };
 
 // As in graph.css; `letter` and `noteLetter` are the widths of a figure of a topic's rate, and of a site's note, px.
@@ -88,7 +93,7 @@ const Topic = steady(({ place, topic, through, near, level }) => {
     <g class=${names("topic", near && "near", through > 0 && "flowing")} transform="translate(${place.x - width / 2} ${place.y - 12})">
       <title>${topic}${flow && `: ${flow}`}</title>
       <rect width=${width} height="24" rx="12" />
-      <text class="topic-name" x="11" y="16">${fit(topic, FONTS[level].topic, room)}</text>
+      <text class="topic-name" x="11" y="16">${fitName(topic, FONTS[level].topic, room)}</text>
       <text class="topic-rate" x=${width - 11} y="16" text-anchor="end">${flow}</text>
     </g>
   `;
@@ -138,7 +143,7 @@ const JobNode = steady(({ job, coming, waiting, place, group, near, chosen, stop
       <rect class="card" width=${JOB.width} height=${JOB.height} rx="9" />
       <circle class="mark-ground" cx="18" cy="19" r="9" />
       <text class="mark" x="18" y="23.3" text-anchor="middle">${seen.mark}</text>
-      <text class="job-name" x="33" y="23.3">${fit(job.job_name, FONTS[level].name, JOB.width - 39)}</text>
+      <text class="job-name" x="33" y="23.3">${fitName(job.job_name, FONTS[level].name, JOB.width - 39)}</text>
       <text class="job-detail" x="12" y="42">${fit(detail, FONTS[level].detail, JOB.width - 22 - 6 * (engine.length + 1))}</text>
       <text class="job-engine" x=${JOB.width - 10} y="42" text-anchor="end">${engine}</text>
     </g>

@@ -7,6 +7,7 @@ import { Graph, layout as dagre } from "./vendor/dagre.js";
 
 const PORT = { width: 1, height: 1 };
 const TITLE = 38;
+const FRAME = 16; // more of it where frames of splits reach above the jobs (topology.js)
 const HEAD = { room: 270, letter: 11, most: 20 }; // what a site's name and the note beside it take
 const EDGE = 14; // between a site's border and what is in it
 const APART = { sites: 48, parts: 16, nodes: 12, ranks: 24 };
@@ -156,11 +157,12 @@ const siteLayout = (group, nodes, edges, options) => {
   const { placed, width: inside, height } = packed(boxes, APART.parts, options.down ? 0 : 1.2);
   const width = Math.max(inside, headWidth(group) - 2 * EDGE);
   const aside = (width - inside) / 2;
+  const title = TITLE + (nodes.some((node) => node.split) ? FRAME : 0);
   const places = new Map();
   const lines = new Map();
   const spans = new Map(); // where the part of each port begins and ends, along the flow
   for (const box of placed) {
-    const [byX, byY] = [EDGE + aside + box.x - box.left, TITLE + box.y - box.top];
+    const [byX, byY] = [EDGE + aside + box.x - box.left, title + box.y - box.top];
     const low = options.down ? byY + box.top : byX + box.left;
     const span = { low, high: low + (options.down ? box.height : box.width) };
     for (const [id, at] of box.places) {
@@ -169,14 +171,14 @@ const siteLayout = (group, nodes, edges, options) => {
     }
     for (const [id, points] of box.lines) lines.set(id, points.map(({ x, y }) => ({ x: x + byX, y: y + byY })));
   }
-  return { group, width: width + 2 * EDGE, height: height + TITLE + EDGE, places, lines, spans };
+  return { group, width: width + 2 * EDGE, height: height + title + EDGE, places, lines, spans };
 };
 
 const LAID = new Map(); // sites as they were laid out, by what is in them
 const MOST_LAID = 400;
 
 const siteOnce = (group, nodes, edges, options) => {
-  const shape = [options.down, group, ...nodes.map((node) => node.id), ...edges.map((edge) => edge.id)].join("\n");
+  const shape = [options.down, group, ...nodes.map((node) => `${node.id}${node.split ? " split" : ""}`), ...edges.map((edge) => edge.id)].join("\n");
   if (!LAID.has(shape)) {
     if (LAID.size >= MOST_LAID) LAID.clear();
     LAID.set(shape, siteLayout(group, nodes, edges, options));

@@ -16,7 +16,7 @@ worker.onerror = () => {
 
 // Only what the layout looks at goes there: nodes and edges by their ids, without what is known of the jobs.
 const bare = ({ jobs, topics, edges }) => {
-  const nodes = new Map([...jobs, ...topics].map((node) => [node, { id: node.id, kind: node.kind, group: node.group, topic: node.topic }]));
+  const nodes = new Map([...jobs, ...topics].map((node) => [node, { id: node.id, kind: node.kind, group: node.group, topic: node.topic, split: Boolean(node.split) }]));
   return {
     jobs: jobs.map((node) => nodes.get(node)),
     topics: topics.map((node) => nodes.get(node)),
