@@ -148,7 +148,7 @@ setup: system $(VENV)/run
 $(VENV)/run: setup.cfg pyproject.toml constraints.txt
 	@echo "creating the virtual environment (half a minute, and the download of Spark)" >&2
 	@[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV) >&2
-	@$(INSTALL) $(VENV) -c constraints.txt -e '.[digest,fences,flink,graph,kafka,spark]'
+	@$(INSTALL) $(VENV) -c constraints.txt -e '.[agent,digest,fences,flink,graph,kafka,spark]'
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run
