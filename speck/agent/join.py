@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -159,9 +160,15 @@ def _asked(
             while answer is None:
                 answer = assembly.add(websocket.recv(_ANSWERING))
             if "joined" not in answer:
-                raise _wrong(str(answer.get("refused", "the server answers otherwise than expected")))
+                refused = str(answer.get("refused", "the server answers otherwise than expected"))
+                raise InvalidInput([Fault(each) for each in refused.splitlines()], "join")
             return _joined(answer["joined"], server), certificate
     except InvalidStatus as error:
+        if error.response.status_code == HTTPStatus.NOT_FOUND:
+            raise _wrong(
+                f"sites cannot join at {server.url} (expected the address of speck serve --agents, which is "
+                "not that of users)"
+            ) from error
         body = (error.response.body or b"").decode(errors="replace").strip()
         raise _wrong(f"{server.url} refuses: {body or error.response.status_code}") from error
     except (WebSocketException, OSError, BadFrame) as error:

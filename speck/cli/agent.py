@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -27,6 +28,13 @@ agent_directory = click.option(
     show_default=True,
     help="Directory of the agent.",
 )
+
+
+def run_command(directory: Path) -> str:
+    """The command that runs the agent of a directory."""
+    return "speck agent run" + (
+        "" if directory == DIRECTORY else f" --directory {shlex.quote(str(directory))}"
+    )
 
 
 @click.group()
@@ -86,7 +94,7 @@ def init(
     )
     written = write_site_file(directory, described)
     forget_epoch(directory)  # of a server that was lost
-    err.print(f"{written} is written (start the agent with: speck agent run)", markup=False)
+    err.print(f"{written} is written (start the agent with: {run_command(directory)})", markup=False)
 
 
 @agent.command()

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from speck.cli import render
-from speck.cli.agent import agent_directory
+from speck.cli.agent import agent_directory, run_command
 from speck.cli.options import ERROR, file_path, json_option, settle_option, show_data
 from speck.cli.render.values import clock
 from speck.cli.terminal import err
@@ -159,7 +159,7 @@ def join(
     with waiting(f"joining {server}"):
         site = joined(code, server, directory, entry, ca_file)
     err.print(
-        f"site {site} has joined: {directory} is written (start the agent with: speck agent run)",
+        f"site {site} has joined: {directory} is written (start the agent with: {run_command(directory)})",
         markup=False,
     )
 

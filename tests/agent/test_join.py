@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -183,6 +185,26 @@ def test_a_refused_code_leaves_nothing(server: JoiningServer, tmp_path: Path) ->
     with pytest.raises(InvalidInput, match=r"was used before"):
         join(code, server.address, tmp_path / "second", ENTRY, None)
     assert list((tmp_path / "second").iterdir()) == []
+
+
+def test_the_address_of_users_is_named(tmp_path: Path) -> None:
+    class Users(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Users) as users:
+        thread = Thread(target=users.handle_request)
+        thread.start()
+        with pytest.raises(
+            InvalidInput, match=r"sites cannot join at .* --agents, which is not that of users"
+        ):
+            join(WITHOUT_TLS, f"127.0.0.1:{users.server_port}", tmp_path, ENTRY, None)
+        thread.join()
 
 
 def test_the_directory_of_another_site_is_left_alone(server: JoiningServer, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from speck.agent.attempt_files import AttemptFiles
 from speck.agent.run_state import Phase, accepted
 from speck.agent.site_file import NAME, read_site_file
 from speck.agent.status import LOCK, write_state
-from speck.cli.agent import _python
+from speck.cli.agent import DIRECTORY, _python, run_command
 from speck.core.runtime import Attempt
 from speck.errors import InvalidInput
 from testbed.benches.examples import job
@@ -160,6 +160,11 @@ def test_an_agent_is_started_by_the_path_of_its_command(
     ):
         monkeypatch.setattr(sys, "argv", [str(command), "agent", "run"])
         assert _python() == str(python)
+
+
+def test_the_command_that_starts_an_agent_names_its_directory(tmp_path: Path) -> None:
+    assert run_command(DIRECTORY) == "speck agent run"
+    assert run_command(tmp_path / "my agent") == f"speck agent run --directory '{tmp_path}/my agent'"
 
 
 def test_an_engine_that_no_agent_can_serve_is_named(speck: Speck, init: list[str], tmp_path: Path) -> None:
