@@ -201,10 +201,12 @@ def _differences(expect: Path, outcome: Outcome) -> Iterator[str]:
 
 
 def _data(job: str, query: Query) -> dict[str, Any]:
-    from speck.sql.cuts import cuts_of
+    from speck.sql.cuts import cuts_of, timed
     from speck.sql.explain import operators
 
     program = query.program
+    table = query.table
+    may_have_rest = not program.stateful and bool(table.sites) and table.event_time is not None
     return {
         "job": job,
         "table": query.table.name,
@@ -215,7 +217,7 @@ def _data(job: str, query: Query) -> dict[str, Any]:
         ],
         "tables": [{"name": each.name, "topic": each.topic} for each in query.tables],
         "stateful": program.stateful,
-        "cuts": list(cuts_of(program)),
+        "cuts": list(cuts_of(timed(program, table) if may_have_rest else program)),
         "program": program.to_dict(),
     }
 

@@ -1,4 +1,4 @@
-"""Queries with a cut as jobs: input jobs where their table is published, and a rest with the windows.
+"""Queries with a cut as jobs: input jobs where their table is published, and a rest, which has the windows.
 
 They are ordinary jobs.  Their topics are below ``speck/sql/``; their names end with the input's or ``rest``.
 """
@@ -16,7 +16,7 @@ from speck.schema.fault_report import FaultReport, listed, quoted
 from speck.schema.queries import SQL, query_fields
 from speck.schema.resolver import Resolver
 from speck.schema.yaml.lines import line_of
-from speck.sql.types import AUTO_CUT, COLUMNS, CUTS, NO_CUT, PARTIALS, Contract
+from speck.sql.types import AUTO_CUT, CUTS, NO_CUT, PARTIALS, Contract
 
 if TYPE_CHECKING:
     from speck.sql.bind import Query
@@ -51,12 +51,13 @@ def _check_partitions(query: Query, resolver: Resolver, report: FaultReport) -> 
     """Check that rows come in the order of their topic, behind which a job keeps one watermark.
 
     What waits in several partitions is read one partition after the other: rows of the later ones would be
-    late, and dropped.
+    late, and dropped.  Frames of a query without windows end by the event time, too.
     """
-    for table in query.tables if query.program.stateful else ():
+    windows = "has windows" if query.program.stateful else "has a 'rest'"
+    for table in query.tables if query.program.stateful or report.data.get(REST) is not None else ():
         number = resolver.partitions.get(table.topic, 1)
         if number > 1:
-            what = "joins" if query.program.join is not None else "has windows over"
+            what = "joins" if query.program.join is not None else f"{windows} over"
             right = "expected partitions: 1, since rows of several are not in the order of their times"
             message = f"the query {what} table {table.name!r}, whose topic {table.topic!r} has {number}"
             report.add_sentence(SQL, f"sql: {message} partitions ({right})")
@@ -65,7 +66,7 @@ def _check_partitions(query: Query, resolver: Resolver, report: FaultReport) -> 
 def _whole(fields: Fields, query: Query, resolver: Resolver, report: FaultReport) -> Job | None:
     """The job of a query without a cut, which reads at the site of its table."""
     if report.data.get(REST) is not None:
-        report.add(REST, "needs a cut (expected the 'site' of the job, or 'cut: columns')")
+        report.add(REST, "needs a cut (expected the 'site' of the job, or 'cut: auto')")
     if query.table.sites and "source_broker" not in fields and _known(query.table, resolver, report):
         fields = {**fields, "source_broker": query.table.sites[0]}
     return resolver.job(fields, report)
@@ -98,6 +99,9 @@ class _Parts:
         self._resolver = resolver
         self._report = report
         self._name = str(fields.get("job_name", ""))
+        # Without windows a query has a rest only where one is given.
+        self._has_rest = query.program.stateful or report.data.get(REST) is not None
+        self._program = query.program
         self._inputs = {
             f"{table.name}-{site.lower()}": _Input(number, table, site)
             for number, table in enumerate(query.tables)
@@ -108,12 +112,11 @@ class _Parts:
         """The input jobs, then the rest."""
         self._check_inputs()
         self._check_fields()
-        stateful = self._query.program.stateful
-        cuts = self._cuts() if stateful else dict.fromkeys(self._inputs, "")
-        self._check_rest(stateful)
+        self._check_rest()
+        cuts = self._cuts() if self._has_rest else dict.fromkeys(self._inputs, "")
         if not self._report.sound:
             return ()
-        found = [*self._input_jobs(cuts), *([self._rest()] if stateful else ())]
+        found = [*self._input_jobs(cuts), *([self._rest()] if self._has_rest else ())]
         jobs = tuple(job for job in found if job is not None)
         self._check_engines(jobs, cuts)
         return jobs if self._report.sound else ()
@@ -140,7 +143,8 @@ class _Parts:
 
     def _check_fields(self) -> None:
         where = "expected none: its jobs run where the table is published"
-        right = where if not self._query.program.stateful else f"{where}, and its windows at 'rest'"
+        rest = "its windows" if self._query.program.stateful else "the rest"
+        right = f"{where}, and {rest} at 'rest'" if self._has_rest else where
         for name in _PLACES:
             if self._report.data.get(name) is not None:
                 self._report.add(name, f"does not fit a query that runs at several sites ({right})", shown="")
@@ -148,23 +152,36 @@ class _Parts:
             right = f"expected at most {MOST_NAME} characters: the names of its jobs are longer"
             self._report.add("job_name", f"is too long for a query with a cut ({right})")
 
-    def _check_rest(self, stateful: bool) -> None:
+    def _check_rest(self) -> None:
         given = self._report.data.get(REST)
-        if stateful and given is None:
+        if self._has_rest and given is None:
             self._report.add(REST, "is missing (expected the site of the windows)", shown="")
-        elif not stateful and given is not None:
-            self._report.add(REST, "does not fit a query without windows (expected none: it has no rest)")
         elif given is not None and REST in self._fields and given not in self._resolver.sites:
             self._report.add(REST, f"is not a site of the inventory ({self._resolver.known_sites()})")
-        if not stateful and self._report.data.get(CUT) is not None:
-            right = "expected none: its jobs do all of it where the table is published"
-            self._report.add(CUT, f"does not fit a query without windows ({right})")
+        if not self._has_rest and self._report.data.get(CUT) is not None:
+            right = "expected 'rest: SITE' beside it, or neither: all of it runs where the table is published"
+            self._report.add(CUT, f"needs a 'rest' in a query without windows ({right})")
+        if self._has_rest and not self._query.program.stateful:
+            self._read_event_time()
+
+    def _read_event_time(self) -> None:
+        """Let a query without windows read the event time of its table, by which its frames end."""
+        from speck.sql.cuts import timed
+
+        table = self._query.table
+        if table.event_time is not None:
+            self._program = timed(self._program, table)
+            return
+        right = f"expected 'event_time: COLUMN' for topic {table.topic!r} under 'topics:'"
+        self._report.add(REST, f"needs the event time of table {table.name!r} ({right})")
 
     def _cuts(self) -> dict[str, str]:
         """The cut of each input."""
         from speck.sql.cuts import cuts_by_table, cuts_of
 
-        program = self._query.program
+        program = self._program
+        if not cuts_of(program):
+            return {}  # it lacks an event time
         right = f"expected {', '.join((AUTO_CUT, *cuts_of(program)))}"
         given = self._fields.get(CUT)
         if self._report.data.get(CUT) is None or given == NO_CUT:
@@ -194,6 +211,8 @@ class _Parts:
         tables = self._query.tables
         if len(tables) > 1:
             return f"the query reads tables {' and '.join(repr(each.name) for each in tables)}"
+        if not self._query.program.stateful:
+            return "the query has a 'rest'"
         return f"table {tables[0].name!r} is published at {listed(list(tables[0].sites))}"
 
     def _check_named(self, given: Mapping[str, Any], offered: Mapping[str, Sequence[str]]) -> None:
@@ -228,11 +247,11 @@ class _Parts:
     # --- the jobs
 
     def _input_jobs(self, cuts: Mapping[str, str]) -> Iterator[Job | None]:
-        from speck.sql.cuts import input_of
+        from speck.sql.cuts import cuts_by_table, input_of
 
-        program = self._query.program
+        program = self._program
         for name, each in self._inputs.items():
-            cut = COLUMNS if cuts[name] == AUTO_CUT else cuts[name]
+            cut = cuts_by_table(program)[each.number][0] if cuts[name] == AUTO_CUT else cuts[name]
             part = input_of(program, cut, each.number) if cut else program
             fields = self._part(part.to_json(), "input", name)
             fields |= {"site": each.site, "source_topic": each.table.topic}
@@ -251,13 +270,13 @@ class _Parts:
         """The input job with the cuts among which SpecK chooses when a plan is made."""
         from speck.sql.cuts import cuts_by_table
 
-        program = self._query.program
+        program = self._program
         found = [
             each
             for each in cuts_by_table(program)[of.number]
             if each != PARTIALS or self._resolver.has_panes(job)
         ]
-        if len(self._inputs) == 1 and program.join is None:
+        if len(self._inputs) == 1 and program.windows is not None:
             found.insert(0, NO_CUT)
         return replace(job, cuts=tuple(found))
 
@@ -268,7 +287,7 @@ class _Parts:
             [name for name, each in self._inputs.items() if each.number == number]
             for number in range(len(self._query.tables))
         ]
-        part = rest_of(self._query.program, *inputs)
+        part = rest_of(self._program, *inputs)
         fields = self._part(part.to_json(), "rest", REST)
         fields.pop("start", None)
         topic = f"{self._topics}/+"
@@ -279,7 +298,7 @@ class _Parts:
         """The topics between the jobs: others for frames of another form."""
         from speck.sql.cuts import form_of
 
-        return f"{SQL_TOPICS}{self._name}/{form_of(self._query.program)}"
+        return f"{SQL_TOPICS}{self._name}/{form_of(self._program)}"
 
     def _part(self, program: str, role: str, name: str) -> dict[str, Any]:
         described = {"program": program, "of": self._name, "role": role}
@@ -288,8 +307,8 @@ class _Parts:
 
 
 def _earlier(cut: str, offered: Sequence[str]) -> str:
-    """The last cut that a table has before another one."""
-    return next(each for each in reversed(offered) if CUTS.index(each) < CUTS.index(cut))
+    """The last cut that a table has before another one; its first if there is none."""
+    return next((each for each in reversed(offered) if CUTS.index(each) < CUTS.index(cut)), offered[0])
 
 
 def parts_of(jobs: Iterable[Job]) -> dict[str, list[str]]:

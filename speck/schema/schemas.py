@@ -256,7 +256,11 @@ class JobSchema(StrictSchema):
         "the last operator of a query that runs where its table is published; the others run at `rest`",
         example="filter",
     )
-    rest = Text("the site of the windows of a query with a `cut`", expected="a site's name", example="D")
+    rest = Text(
+        "the site of the operators behind the `cut` of a query, as its windows",
+        expected="a site's name",
+        example="D",
+    )
     engine = Text(
         "kind of engine; by default from the scheme of `spe_address` (sc, spark: Spark; http, https: Flink)",
         expected="spark or flink",

@@ -1,4 +1,4 @@
-"""Cuts: a query with state as jobs that read its tables where they are born, and a rest with the state.
+"""Cuts: a query as jobs that read its tables where they are born, and a rest with its state, if it has one.
 
 The rest is a function of the query and the names of its inputs: it takes rows that come from behind any cut,
 mixed.  So another cut restarts input jobs alone.
@@ -22,16 +22,38 @@ from speck.sql.program import (
     Takes,
     Windows,
     columns_in,
+    renumbered,
 )
-from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Type
+from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Contract, Type
 
 _FORM_DIGITS = 8
 _SLIDES_OF_GAP = 5
 _MOST_SLIDE = 10_000  # ms
+# Of a query without windows: the event time, ms, for which rows wait for others of their frame.  With a
+# shorter one results are earlier, and there are more frames.
+_STEP_MS = 250
+
+
+def timed(program: Program, table: Contract) -> Program:
+    """A query without windows and joins, such that it may be cut: it reads the event time.
+
+    Frames end by that.  Raises :class:`ValueError` for a table without one.
+    """
+    column = None if table.event_time is None else table.column(table.event_time)
+    if column is None:
+        raise ValueError(f"table {table.name!r} has no event time")
+    read = program.input
+    if column not in read.columns:
+        at = table.columns.index(column) if table.format == "csv" else 0
+        read = replace(read, columns=(*read.columns, column), positions=(*read.positions, at))
+    return replace(program, input=replace(read, event_time=read.columns.index(column)))
 
 
 def cuts_by_table(program: Program) -> tuple[tuple[str, ...], ...]:
-    """The cuts of each table of a query, the earliest first; none of a query without state."""
+    """The cuts of each table of a query, the earliest first.
+
+    A query without windows and joins has none unless it is :func:`timed`.
+    """
     if program.join is not None:
         return tuple(tuple(cut for cut in _cuts(side) if cut != PARTIALS) for side in program.join.sides)
     return (_cuts(program),)
@@ -44,15 +66,19 @@ def cuts_of(program: Program) -> tuple[str, ...]:
 
 
 def _cuts(program: Program) -> tuple[str, ...]:
-    if program.windows is None:
+    windowed = program.windows is not None
+    if not windowed and program.input.event_time is None:
         return ()
     computes = any(each[0] not in ("col", "lit") for each in program.columns)
-    found = {COLUMNS: True, FILTER: program.where is not None, ROWS: computes, PARTIALS: True}
+    # Without windows the rest has no condition: each row of a frame is a result, whose number in the frame
+    # identifies it, also if the condition changes before the frame is read again.
+    columns, filters = windowed or program.where is None, program.where is not None
+    found = {COLUMNS: columns, FILTER: filters, ROWS: computes, PARTIALS: windowed}
     return tuple(name for name, has in found.items() if has)
 
 
 def rest_of(program: Program, *inputs: Sequence[str]) -> Program:
-    """The part of a query that has its state, over frames of the inputs of each table."""
+    """The part of a query that has its state and writes its results, over frames of each table's inputs."""
     if program.join is not None:
         sides = [_rest(*each) for each in zip(program.join.sides, inputs, strict=True)]
         names = tuple(name for each in inputs for name in each)
@@ -64,9 +90,10 @@ def rest_of(program: Program, *inputs: Sequence[str]) -> Program:
 
 
 def _rest(program: Program, inputs: Sequence[str]) -> Program:
-    read = Input(FRAME, program.input.columns, (0,) * len(program.input.columns), program.input.watermark_ms)
+    read = replace(program.input, format=FRAME, positions=(0,) * len(program.input.columns))
     takes = Takes(tuple(inputs), _kept(program), _computed(program), TIMES_FRAME)
-    return replace(program, input=read, takes=takes)
+    where = None if program.windows is None else program.where
+    return replace(program, input=read, where=where, takes=takes)
 
 
 def whole_of(rest: Program, read: Input) -> Program:
@@ -74,16 +101,19 @@ def whole_of(rest: Program, read: Input) -> Program:
     return replace(rest, input=read, takes=None)
 
 
-def table_of(rest: Program, read: Input, table: int = 0) -> Program:
-    """The part of a query that concerns one of its tables, of the rest and of what an input job reads."""
-    return whole_of(rest if rest.join is None else rest.join.sides[table], read)
+def table_of(rest: Program, part: Program, table: int = 0) -> Program:
+    """The part of a query that concerns one of its tables, of the rest and of one of its input jobs."""
+    found = whole_of(rest if rest.join is None else rest.join.sides[table], part.input)
+    return found if found.windows is not None else replace(found, where=part.where)
 
 
 def input_of(program: Program, cut: str, table: int = 0) -> Program:
     """The part of a query up to a cut, for one input of a table."""
     if program.join is not None:
         return input_of(program.join.sides[table], cut)
-    windows = _windows(program)
+    if program.windows is None:
+        return _rows_of(program, cut)
+    windows = program.windows
     time = program.columns[0][1]
     sends = Sends(cut, time, windows.slide_ms, MOST_WAITING, TIMES_FRAME)
     read = program.input.columns
@@ -112,6 +142,21 @@ def input_of(program: Program, cut: str, table: int = 0) -> Program:
         select=tuple(("col", each) for each in (int(windows.session), *behind)),
         output=_values(windows, totals),
     )
+
+
+def _rows_of(program: Program, cut: str) -> Program:
+    """The part up to a cut of a query without windows: the rows that fulfil the condition, by any cut."""
+    time = program.input.event_time
+    if time is None:
+        raise ValueError("the query has neither windows nor an event time (expected one with a cut)")
+    part = replace(program, format=FRAME, sends=Sends(cut, time, _STEP_MS, MOST_WAITING, TIMES_FRAME))
+    if cut == ROWS:
+        found = _computed(program)
+        columns = tuple(program.columns[each] for each in found)
+        return replace(part, columns=columns, output=tuple(program.output[each] for each in found))
+    kept = _kept(program)
+    columns = tuple(("col", each) for each in kept)
+    return replace(part, columns=columns, output=tuple(program.input.columns[each] for each in kept))
 
 
 def _slide(windows: Windows) -> int:
@@ -166,13 +211,25 @@ _MIRRORED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 
 def form_of(program: Program) -> str:
     """An identifier of the frames of a query: another one if the rest could not read those that wait."""
+    forms: list[object]
     if program.join is not None:
-        forms: list[object] = [_form(each) for each in program.join.sides]
+        forms = [_form(each) for each in program.join.sides]
+    elif program.windows is None:
+        forms = _form_of_rows(program)
     else:
         # The totals of a slide are those of no window that begins or ends within it.
         windows = _windows(program)
         forms = [*_form(program), _slide(windows), windows.session]
     return hashlib.sha256(json.dumps(forms).encode()).hexdigest()[:_FORM_DIGITS]
+
+
+def _form_of_rows(program: Program) -> list[object]:
+    """Without columns that the condition alone reads, so that those of another one have the same form."""
+    kept = _kept(program)
+    read = [[program.input.columns[each].name, program.input.columns[each].type] for each in kept]
+    numbers = {at: number for number, at in enumerate(kept)}
+    columns = [renumbered(each, numbers) for each in program.columns]
+    return [read, columns, [each.type for each in program.output], TIMES_FRAME]
 
 
 def _form(program: Program) -> list[object]:

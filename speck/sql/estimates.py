@@ -20,6 +20,7 @@ EQUAL, COMPARED, LISTED = 0.1, 1 / 3, 0.5  # LISTED: most of IN
 REPEATED = 0.75  # the exponent of the number of keys
 HEAD = 19  # bytes of a frame without a row: brackets, version, cut and progress
 COUNT = 3  # bytes of a total of COUNT
+_LEAST = 1e-9  # frames for each message, where no row passes
 # Bytes of a value in a frame, with its comma.
 _SIZES = {
     Type.BOOLEAN: 6,
@@ -52,7 +53,7 @@ def flow(program: Program, cut: str, rate: float, share: float) -> Flow:
     """The frames of an input job at a cut.
 
     ``rate`` is messages/s into it, ``share`` that of the rows which fulfil the condition.  Raises
-    :class:`ValueError` for a query without windows.
+    :class:`ValueError` for a query without windows and without an event time.
     """
     part = input_of(program, cut)
     assert part.sends is not None  # noqa: S101 - for the type checker
@@ -71,9 +72,13 @@ def flow(program: Program, cut: str, rate: float, share: float) -> Flow:
         # The progress follows each slide.
         return _flow(rows, frames, min(steps, rate), rate, size + 2)
     # A step ends with a frame, or with the progress alone.  The others are full, and sent if they have a row.
-    full = math.ceil(max(1.0, rate / steps) / part.sends.rows) - 1
+    messages = max(1.0, rate / steps)
+    full = math.ceil(messages / part.sends.rows) - 1
     some = 1 - (1 - rows / rate) ** part.sends.rows
-    return _flow(rows, min(steps, rate) * (1 + full * some), 0.0, rate, size + 2)
+    last = 1.0
+    if part.input.event_time is not None:  # no progress is sent alone
+        last = 1 - (1 - rows / rate) ** (messages - full * part.sends.rows)
+    return _flow(rows, max(min(steps, rate) * (last + full * some), _LEAST * rate), 0.0, rate, size + 2)
 
 
 def share_of(program: Program, cut: str, frames: float, size: float) -> float:

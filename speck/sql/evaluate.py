@@ -52,7 +52,7 @@ def evaluate(program: Program, messages: Messages, *, end: bool = True) -> Outco
         outcome.rows += _joined(program, program.join, messages, outcome, end)
         outcome.messages += map(encoder(program.format, program.output), outcome.rows)
     elif program.windows is None:
-        outcome.rows += (row for row, _ in _rows(program, messages, outcome) if row is not None)
+        outcome.rows += _passed(program, messages, outcome)
         outcome.messages += map(encoder(program.format, program.output), outcome.rows)
     else:
         timed = _timed(program, program.windows, messages, outcome)
@@ -78,6 +78,15 @@ def _rows(program: Program, messages: Messages, outcome: Outcome) -> Iterator[tu
     select = _selector(program)
     for row in _decoded(decoder(program.input), messages, outcome):
         yield select(row), row
+
+
+def _passed(program: Program, messages: Messages, outcome: Outcome) -> Iterator[Row]:
+    """The results of a query without windows, of what was read or of frames."""
+    if program.takes is None:
+        yield from (row for row, _ in _rows(program, messages, outcome) if row is not None)
+        return
+    for frame in _decoded(reader(program), messages, outcome):
+        yield from (list(map(_result, row)) for row in frame.rows)
 
 
 def _selector(program: Program) -> Callable[[Row], Row | None]:
@@ -159,7 +168,11 @@ def _closed(
 
 
 def _frames(program: Program, sends: Sends, messages: Messages, outcome: Outcome) -> Iterator[str]:
-    """The frames of an input job without windows: of rows, or of a progress that is new."""
+    """The frames of an input job without windows: of rows, or of a progress that is new.
+
+    If the query has no windows either, nothing waits for the progress.
+    """
+    progresses = program.input.event_time is None
     steps, lag = Steps(sends.step_ms), program.input.watermark_ms or 0
     frame = OpenFrame(FrameWriter(sends, program.output))
     decode, select = decoder(program.input), _selector(program)
@@ -173,7 +186,7 @@ def _frames(program: Program, sends: Sends, messages: Messages, outcome: Outcome
         if frame.add(select(read), progress, size) or step is not None:
             if (text := frame.close()) is not None:
                 yield text
-            elif step is not None:
+            elif step is not None and progresses:
                 yield text_of(None, step)
     if (text := frame.close()) is not None:
         yield text

@@ -38,7 +38,7 @@ _NOT_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 class Frame:
     """A frame as the rest of a query takes it: a row has the time, the keys, and a total for each merge.
 
-    ``side`` is the number of the table of a join.
+    Without windows it is a result.  ``side`` is the number of the table of a join.
     """
 
     input: str
@@ -126,7 +126,7 @@ class OpenFrame:
     """The rows of an input job without windows that wait for others of their frame.
 
     It is closed when the progress has moved a step, since results wait for that, and once it is full: it
-    follows from the messages alone, by no clock.
+    follows from the messages alone, by no clock.  A query without windows has such steps for frames alone.
     """
 
     writer: FrameWriter
@@ -176,7 +176,7 @@ def reader(program: Program) -> Callable[[str, bytes], Frame]:
         version, number, progress, rows = _parsed(content)
         if number == 0 and rows == [[]]:
             return Frame(topic.rpartition("/")[2], progress, ())
-        if not 0 < number <= len(CUTS):
+        if not 0 < number <= len(forms):
             raise UnparsableMessage(_NO_FRAME)
         form = forms[number - 1]
         values: Iterable[Row] = (form.values(each) for each in rows)
@@ -191,7 +191,7 @@ def reader(program: Program) -> Callable[[str, bytes], Frame]:
 def _row(form: _Form, values: Row) -> Row | None:
     """The row before the windows; ``None`` for one that the condition leaves out."""
     row = form.rest(values)
-    if row is not None and row[0] is None:
+    if row is not None and row[0] is None and form.timed:
         raise UnparsableMessage(_NO_FRAME)
     return row
 
@@ -228,10 +228,14 @@ def _parsed(content: bytes) -> tuple[int, int, int, list[Any]]:
 
 @dataclass(frozen=True)
 class _Form:
-    """The values of the frames of a cut, and the row before the windows that they are."""
+    """The values of the frames of a cut, and the row before the windows that they are.
+
+    Such a row is ``timed``: it begins with its time.
+    """
 
     types: Sequence[Type]
     rest: Callable[[Row], Row | None]
+    timed: bool = True
 
     def values(self, written: object) -> Row:
         """The values of a row.  Raises :class:`UnparsableMessage`."""
@@ -253,15 +257,17 @@ def _value(type: Type, written: object) -> Value:
 def _forms(program: Program) -> list[_Form]:
     """The form of each cut, for the rest of a query."""
     takes, windows = program.takes, program.windows
-    assert takes is not None and windows is not None  # noqa: S101 - for the type checker
+    assert takes is not None  # noqa: S101 - for the type checker
     where = (lambda row: True) if program.where is None else compiled(program.where)
     columns = [compiled(each) for each in program.columns]
     read = [each.type for each in program.input.columns]
-    values = [Type.TIMESTAMP, *windows.keys, *(each.type for each in windows.merges)]
-    totals = [Type.TIMESTAMP, *windows.keys, *(_total_type(each.kind, each.type) for each in windows.merges)]
+    values = [each.type for each in program.output] if windows is None else _types_before(windows)
+
+    def behind(row: Row) -> Row:
+        return row if windows is None else totals_of(windows, row)
 
     def calculated(row: Row) -> Row:
-        return totals_of(windows, [each(row) for each in columns])
+        return behind([each(row) for each in columns])
 
     def kept(found: Row) -> Row:
         row: list[Value] = [None] * len(read)
@@ -273,14 +279,23 @@ def _forms(program: Program) -> list[_Form]:
         row = [None if each[0] != "lit" else each[2] for each in program.columns]
         for index, value in zip(takes.computed, found, strict=True):
             row[index] = value
-        return totals_of(windows, row)
+        return behind(row)
 
-    return [
-        _Form(read, lambda row: calculated(row) if where(row) is True else None),
-        _Form([read[each] for each in takes.kept], kept),
-        _Form([values[each] for each in takes.computed], computed),
-        _Form(totals, lambda row: row),
+    timed, kept_types = windows is not None, [read[each] for each in takes.kept]
+    forms = [
+        _Form(kept_types, kept, timed),
+        _Form([values[each] for each in takes.computed], computed, timed),
     ]
+    if windows is None:
+        return [forms[0], *forms]
+    totals = [Type.TIMESTAMP, *windows.keys, *(_total_type(each.kind, each.type) for each in windows.merges)]
+    all_columns = _Form(read, lambda row: calculated(row) if where(row) is True else None)
+    return [all_columns, *forms, _Form(totals, lambda row: row)]
+
+
+def _types_before(windows: Windows) -> list[Type]:
+    """The types of the columns before windows."""
+    return [Type.TIMESTAMP, *windows.keys, *(each.type for each in windows.merges)]
 
 
 def _total_type(kind: str, type: Type) -> Type:

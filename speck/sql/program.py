@@ -21,7 +21,8 @@ PART_VERSION = 2  # of a query in parts or with ranks, of which an older connect
 THIRD_VERSION = 3  # of a query with a join or with sessions, or with frames of several rows
 FOURTH_VERSION = 4  # of a part of a query that sends the best rows of a slide
 FIFTH_VERSION = 5  # of a part of a query that merges rows of sessions
-LATEST_VERSION = 6  # of a part of a query whose frames have differences of times
+SIXTH_VERSION = 6  # of a part of a query whose frames have differences of times
+LATEST_VERSION = 7  # of a part of a query without windows and joins
 FRAME = "frame"  # the format of the messages between the parts of a query
 # Versions of frames with several rows: as written, and with differences of times.
 ROWS_FRAME, TIMES_FRAME = 2, 3
@@ -33,13 +34,15 @@ class Input:
     """The columns that a query reads.
 
     ``positions`` are those of the columns in a line of CSV, counted from 0 (``TOPIC_POSITION``: the topic of
-    the message).  ``event_time`` is the index of a column, ``watermark_ms`` the lag of rows.
+    the message).  ``watermark_ms`` is the lag of rows.  ``event_time`` is the index of that column for the
+    parts of a query without windows and joins; ``None`` for other programs.
     """
 
     format: str
     columns: tuple[Column, ...]
     positions: tuple[int, ...]
     watermark_ms: int | None = None
+    event_time: int | None = None
 
 
 TOPIC_POSITION = -1
@@ -94,8 +97,9 @@ class Sends:
     """The frames that an input job of a query writes, behind the operators of its ``cut``.
 
     ``time`` is the index of the event time among the columns of the input; ``step_ms`` the slide of the
-    query's windows, in which the progress is sent without a row.  ``rows`` is the largest number of rows of a
-    frame, or of the messages whose rows are in it; ``frame`` is the version of one with several rows.
+    query's windows, in which the progress is sent without a row; in a query without windows, the time after
+    which a frame ends.  ``rows`` is the largest number of rows of a frame, or of the messages whose rows are
+    in it; ``frame`` is the version of one with several rows.
     """
 
     cut: str
@@ -150,7 +154,8 @@ class Program:
     Behind windows, ``having`` and ``select`` are over their rows; without them ``columns`` are the result.
     ``rank`` adds a column to the rows that fulfil ``having``, and ``keep`` is the condition behind it.
     A query with a ``join`` has two inputs, those of its sides, and ``having`` and ``select`` over their rows.
-    A part of a query has ``sends`` or ``takes`` (:mod:`speck.sql.cuts`).
+    A part of a query has ``sends`` or ``takes`` (:mod:`speck.sql.cuts`); the rest of one without windows has
+    no ``where``, which its inputs have applied.
     """
 
     input: Input
@@ -197,14 +202,7 @@ class Program:
             later["join"] = _join(self.join)
         return later | {
             "version": self._version(bool(later)),
-            "input": {
-                "format": self.input.format,
-                "columns": [
-                    _column(each) | {"at": at}
-                    for each, at in zip(self.input.columns, self.input.positions, strict=True)
-                ],
-                "watermark_ms": self.input.watermark_ms,
-            },
+            "input": _input_dict(self.input),
             "where": self.where,
             "columns": self.columns,
             "windows": windows,
@@ -216,8 +214,10 @@ class Program:
 
     def _version(self, later: bool) -> int:
         """The version of the form; ``later`` is true if the first one had not all of its fields."""
-        if TIMES_FRAME in (each.frame for each in (self.sends, self.takes) if each is not None):
+        if self.input.event_time is not None:
             return LATEST_VERSION
+        if TIMES_FRAME in (each.frame for each in (self.sends, self.takes) if each is not None):
+            return SIXTH_VERSION
         session = self.windows is not None and self.windows.session
         if self.sends is not None and session:
             return FIFTH_VERSION
@@ -244,6 +244,7 @@ class Program:
                 tuple(map(_column_of, read["columns"])),
                 tuple(each["at"] for each in read["columns"]),
                 read["watermark_ms"],
+                read.get("event_time"),
             ),
             where=_expression(data["where"]),
             columns=tuple(map(_expression, data["columns"])),
@@ -284,6 +285,17 @@ _FRAMED = ("sends", "takes")
 def _takes(data: Mapping[str, Any]) -> Takes:
     inputs, kept, computed = (tuple(data[name]) for name in ("inputs", "kept", "computed"))
     return Takes(inputs, kept, computed, data.get("frame", ROWS_FRAME))
+
+
+def _input_dict(read: Input) -> dict[str, Any]:
+    """The input as plain data, without a field that older versions do not have."""
+    columns = zip(read.columns, read.positions, strict=True)
+    return {
+        "format": read.format,
+        "columns": [_column(each) | {"at": at} for each, at in columns],
+        "watermark_ms": read.watermark_ms,
+        **({} if read.event_time is None else {"event_time": read.event_time}),
+    }
 
 
 def _column(column: Column) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from speck.core.job import Job
 from speck.core.plan import Deployed
 from speck.sql import joins
 from speck.sql.bind import bind
-from speck.sql.cuts import form_of, input_of, rest_of
+from speck.sql.cuts import form_of, input_of, rest_of, timed
 from speck.sql.program import Program
 from speck.sql.signature import state_faults
 from speck.sql.types import Contract, Type, column_of
@@ -391,6 +391,7 @@ def parts(
 ) -> dict[str, Job]:
     """The parts of query ``q``; ``inputs`` are their topics by name."""
     program = bind(text, TABLES).program
+    program = program if program.stateful else timed(program, TABLES["t"])
     topics = f"speck/sql/q/{form_of(program)}"
     sent = {"of": "q", "role": "input", "program": input_of(program, cut).to_json()}
     rest = {"of": "q", "role": "rest", "program": rest_of(program, list(inputs)).to_json()}
@@ -586,3 +587,42 @@ def test_the_plan_says_what_both_jobs_of_a_query_without_windows_read() -> None:
     assert notes_of_parts(at_two, whole) == {"q": TWICE.format("q.t-a")}
     assert notes_of_parts(at_two, each_site(PLAIN, {"t-a": "in", "t-c": "in/c"})) == {}
     assert notes_of_parts(whole, parts()) == {}  # the results are others
+
+
+# --- the rest of a query without windows
+
+SOME = f"{PLAIN} WHERE v > 3"
+
+
+def test_an_edit_of_a_query_without_windows_needs_no_state() -> None:
+    before = parts(SOME, "filter", AT_TWO)
+    condition = parts(f"{PLAIN} WHERE w > 3", "filter", AT_TWO)
+    columns = parts(SOME.replace("v AS n", "v + 1 AS n"), "rows", AT_TWO)
+    assert before["q.rest"].source_topic == condition["q.rest"].source_topic
+    assert before["q.rest"].source_topic != columns["q.rest"].source_topic
+    for after in (condition, columns):
+        assert faults_of_parts(before, after) == faults_of_parts(after, before) == []
+        assert notes_of_parts(before, after) == {}
+
+
+@pytest.mark.parametrize("whole", [{"q": sql_job("q", PLAIN)}, each_site(PLAIN, AT_TWO)], ids=["one", "two"])
+def test_a_query_without_windows_gets_and_loses_its_rest_on_request(whole: Jobs) -> None:
+    """Results would come twice after a failure: those of the former form are in another topic."""
+    cut = parts(PLAIN, inputs=AT_TWO if len(whole) > 1 else {"t-a": "in"})
+    (gets,), (loses,) = faults_of_parts(whole, cut), faults_of_parts(cut, whole)
+    assert gets.startswith("the query gets its rest (expected as before, another job_name, or 'upgrade: sta")
+    assert loses.startswith("the query loses its rest (expected as before, another job_name")
+    for before, after in ((whole, cut), (cut, whole)):
+        given_up = {name: replace(each, upgrade="stateless") for name, each in after.items()}
+        assert faults_of_parts(before, given_up) == []
+        (note,) = notes_of_parts(before, given_up).values()
+        assert "come twice; none are lost" in note
+        never_ran = {name: Deployed(each, started=False) for name, each in before.items()}
+        assert refused_queries(after, never_ran, []) == []
+
+
+def test_a_query_with_a_rest_gets_no_windows_without_their_state() -> None:
+    (message,) = faults_of_parts(parts(PLAIN), parts())
+    assert "the query gets its windows" in message
+    (message,) = faults_of_parts(parts(), parts(PLAIN))
+    assert "the query loses its windows" in message

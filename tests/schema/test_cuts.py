@@ -289,13 +289,84 @@ def test_a_cut_that_does_not_exist_is_one_fault(root: Path) -> None:
     assert len(caught.value.faults) == 1, caught.value.faults
 
 
-def test_fields_of_a_cut_need_windows(root: Path) -> None:
-    text = STATELESS.replace("  engine: flink\n", "  engine: flink\n  cut: filter\n  rest: D\n")
+# --- a rest without windows
+
+WITH_REST = STATELESS.replace("  sink_broker: D\n", "  cut: filter\n  rest: D\n")
+
+
+def test_a_query_without_windows_may_have_a_rest(root: Path) -> None:
+    found = jobs(WITH_REST, root)
+    assert list(found) == [*INPUTS, "q5.rest", "best"]
+    one, rest = found["q5.bids-a"], found["q5.rest"]
+    assert [found[name].site for name in (*INPUTS, "q5.rest")] == ["A", "B", "D"]
+    assert (one.sink_broker, rest.source_broker, rest.sink_broker) == ("tcp://d:1883",) * 3
+    topics = one.sink_topic.removesuffix("/bids-a")
+    assert topics.startswith("speck/sql/q5/") and rest.source_topic == f"{topics}/+"
+    assert (rest.sink_topic, rest.parallelism, one.parallelism) == ("results/q5", 2, 1)
+    sends, takes = program(one).sends, program(rest).takes
+    assert sends is not None and (sends.cut, sends.step_ms, sends.rows) == ("filter", 250, 32)
+    assert takes is not None and takes.inputs == ("bids-a", "bids-b")
+    assert program(one).input.columns[sends.time].name == "time"
+    for job in found.values():
+        assert Job.from_dict(job.to_dict()) == job
+
+
+def test_another_condition_keeps_the_topics_of_a_rest_without_windows(root: Path) -> None:
+    before = jobs(WITH_REST, root)
+    for edit in (("least: 3", "least: 4"), ("price >= :least", "price >= :least AND auction > 0")):
+        after = jobs(WITH_REST.replace(*edit), root)
+        assert {name for name in before if before[name] != after[name]} == set(INPUTS)
+        assert [each.sink_topic for each in after.values()] == [each.sink_topic for each in before.values()]
+    computed = jobs(WITH_REST.replace("price AS n", "price + 1 AS n"), root)
+    assert computed["q5.rest"].source_topic != before["q5.rest"].source_topic
+
+
+def test_the_cuts_of_a_query_without_windows_do_not_have_its_whole(root: Path) -> None:
+    text = WITH_REST.replace("cut: filter", "cut: auto").replace("at: [A, B]", "at: A")
+    found = jobs(text, root)
+    assert list(found) == ["q5.bids-a", "q5.rest", "best"] and found["q5.bids-a"].cuts == ("filter",)
+    computed = jobs(text.replace("price AS n", "price + 1 AS n"), root)
+    assert computed["q5.bids-a"].cuts == ("filter", "rows")
+
+
+@pytest.mark.parametrize(
+    ("edit", "line", "part"),
+    [
+        (
+            ("  rest: D\n", ""),
+            13,
+            "cut 'filter' needs a 'rest' in a query without windows (expected 'rest: S",
+        ),
+        (("  cut: filter\n", ""), 11, "cut is missing (expected auto, filter: the query has a 'rest')"),
+        (("cut: filter", "cut: none"), 13, "cut 'none' does not fit (expected auto, filter: the query has a"),
+        (("cut: filter", "cut: columns"), 13, "cut 'columns' is not a cut of this query (expected auto, fil"),
+        (
+            ("cut: filter", "cut: partials"),
+            13,
+            "cut 'partials' is not a cut of this query (expected auto, fi",
+        ),
+        (("cut: filter", "cut: {bids: columns}"), 13, "cut.bids 'columns' is not a cut of this query"),
+        (("rest: D", "rest: E"), 14, "rest 'E' is not a site of the inventory"),
+        (
+            ("rest: D", "rest: D\n  site: D"),
+            15,
+            "site does not fit a query that runs at several sites (expected ",
+        ),
+        (
+            ("    event_time: time\n    watermark: 1 s\n", ""),
+            12,
+            "rest 'D' needs the event time of table 'bids' (expected 'event_time: COLUMN' for topic 'bid/+' ",
+        ),
+    ],
+)
+def test_a_fault_of_a_rest_without_windows_names_what_is_right(
+    edit: tuple[str, str], line: int, part: str, root: Path
+) -> None:
+    assert edit[0] in WITH_REST
     with pytest.raises(InvalidInput) as caught:
-        load(text, root)
-    found = [each.message for each in caught.value.faults]
-    assert any("cut 'filter' does not fit a query without windows" in each for each in found), found
-    assert any("rest 'D' does not fit a query without windows" in each for each in found), found
+        load(WITH_REST.replace(*edit), root)
+    found = [(each.line, each.message) for each in caught.value.faults]
+    assert len(found) == 1 and found[0][0] == line and part in found[0][1], found
 
 
 def test_partials_need_an_engine_with_panes(root: Path) -> None:

@@ -312,6 +312,7 @@ def query(inventory: Inventory, sql: str, partitions: int, **fields: str) -> dic
         (WINDOWS, {"site": "C", "sink_broker": "A"}, "has windows over"),
         (WINDOWS, {"cut": "columns", "rest": "A"}, "has windows over"),
         (JOINED, {"cut": "columns", "rest": "A"}, "joins"),
+        ("SELECT k FROM readings", {"cut": "columns", "rest": "A"}, "has a 'rest' over"),
     ],
 )
 def test_windows_over_several_partitions_are_refused(

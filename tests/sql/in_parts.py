@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from speck.sql.cuts import cuts_by_table, input_of, rest_of
+from speck.sql.bind import bind
+from speck.sql.cuts import cuts_by_table, input_of, rest_of, timed
 from speck.sql.evaluate import evaluate
 from speck.sql.program import ROWS_FRAME, Program
 from tests.sql.random_queries import CONTRACT
@@ -19,6 +20,12 @@ Left = list[str]  # what an input job has kept of open slides, in a form of its 
 # Runs an input job on messages, beginning with what the one before it has left; returns its frames, and what
 # it leaves in turn, which is nothing at the last messages.
 Run = Callable[[Program, list[Message], Left, bool], tuple[list[str], Left]]
+
+
+def with_cuts(text: str) -> Program:
+    """The program of a query of one table; one without windows as if it had a rest."""
+    program = bind(text, {"rows": CONTRACT}).program
+    return program if program.stateful else timed(program, CONTRACT)
 
 
 def in_disorder(rows: Sequence[dict[str, object]], dice: random.Random) -> list[Message]:

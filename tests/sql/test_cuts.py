@@ -16,7 +16,7 @@ from speck.sql.evaluate import evaluate, evaluate_tables
 from speck.sql.frames import MOST_WAITING, FrameWriter, reader
 from speck.sql.program import ROWS_FRAME, TIMES_FRAME, Program, Sends
 from speck.sql.types import PARTIALS, Column, Type
-from tests.sql.in_parts import INPUTS, LAG, Input, Message, in_disorder, interleaved, run_in_parts
+from tests.sql.in_parts import INPUTS, LAG, Input, Message, in_disorder, interleaved, run_in_parts, with_cuts
 from tests.sql.random_queries import (
     CONTRACT,
     OTHER,
@@ -28,6 +28,7 @@ from tests.sql.random_queries import (
     messages,
     ranked,
     sessions,
+    stateless,
     windowed,
 )
 from tests.support.properties import tries
@@ -87,9 +88,9 @@ def test_joins_do_not_depend_on_cuts_and_on_the_order_of_inputs(case: JoinCase, 
 
 
 @tries(60)
-@given(case=windowed, seed=st.integers(0, 2**32))
-def test_parts_are_read_again_as_they_were_written(case: Case, seed: int) -> None:
-    program = program_of(case)
+@given(case=st.one_of(windowed, stateless))
+def test_parts_are_read_again_as_they_were_written(case: Case) -> None:
+    program = with_cuts(case.own)
     parts = [rest_of(program, INPUTS), *(input_of(program, each) for each in cuts_of(program))]
     assert [Program.from_json(each.to_json()) for each in parts] == parts
     assert form_of(program) == form_of(Program.from_json(program.to_json()))

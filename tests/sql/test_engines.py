@@ -157,7 +157,10 @@ HIGHEST = (
 )
 
 
-def cut_composition(counted: str, merges: str, **highest: str) -> str:
+PASSED = "SELECT auction, UPPER(note) AS note, price * 2 AS twice, rate FROM offers WHERE price <> 0"
+
+
+def cut_composition(counted: str, merges: str, passed: str = "filter", **highest: str) -> str:
     others = "".join(f", {name}: {value}" for name, value in highest.items())
     return (
         f"{CUT_TOPICS}"
@@ -165,6 +168,7 @@ def cut_composition(counted: str, merges: str, **highest: str) -> str:
         f"- {{job_name: highest, rest: S, cut: {{offers-s: filter, offers-g: {merges}}}, "
         f'sink_topic: out/cut/highest, sql: "{HIGHEST}"{others}}}\n'
         f'- {{job_name: near, rest: F, cut: filter, sink_topic: out/cut/near, sql: "{NEAR}"}}\n'
+        f'- {{job_name: passed, rest: F, cut: {passed}, sink_topic: out/cut/passed, sql: "{PASSED}"}}\n'
     )
 
 
@@ -201,7 +205,7 @@ def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_c
     On Flink the one before each rest merges for a while.
     """
     before = cut_composition("columns", "partials")
-    after = cut_composition("{offers-s: rows, offers-g: partials}", "partials", on_error="skip")
+    after = cut_composition("{offers-s: rows, offers-g: partials}", "partials", "rows", on_error="skip")
     last = cut_composition("{offers-s: rows, offers-g: filter}", "columns", on_error="skip")
     queries = {name: each.query for name, each in queries_of(before.encode(), ()).items()}
     topic = "cut/bid/x"
@@ -224,7 +228,8 @@ def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_c
     bench.apply(before)
     send(0)
     actions = bench.change(after)
-    assert actions["counted.rest"] == "keep" and actions["counted.offers-s"] == "update"
+    assert actions["counted.rest"] == actions["passed.rest"] == "keep"
+    assert actions["counted.offers-s"] == actions["passed.offers-g"] == "update"
     assert actions["highest.rest"] == actions["highest.offers-g"] == "update"
     send(40)
     actions = bench.change(last)

@@ -25,7 +25,7 @@ from speck.sql.types import PARTIALS, Contract, column_of
 from testbed import ROOT
 from tests.sql.by_hand import messages as messages_by_hand
 from tests.sql.by_hand import queries
-from tests.sql.in_parts import Left, Message, in_disorder, run_in_parts
+from tests.sql.in_parts import Left, Message, in_disorder, run_in_parts, with_cuts
 from tests.sql.random_queries import (
     CONTRACT,
     OTHER,
@@ -125,8 +125,10 @@ def test_a_row_of_the_far_future_does_not_fit() -> None:
     times = [now - 3650 * day, now - 1000, now + day - 60_000, now + day + 60_000, now + 2 * day, 4 * 10**12]
     rows = [("rows/in", json.dumps({"t": each}).encode()) for each in times]
     plain = bind("SELECT t FROM rows", {"rows": CONTRACT}).program
+    parts = [input_of(program, "columns"), input_of(program, PARTIALS)]
+    parts.append(input_of(with_cuts("SELECT t FROM rows"), "columns"))
     with started() as runner:
-        for each in (program, input_of(program, "columns"), input_of(program, PARTIALS)):
+        for each in (program, *parts):
             refused = runner.run(each, rows)["unparsable"]
             assert [index for index, _ in refused] == [3, 4, 5]
             assert "is more than 86400 s ahead of the clock of this machine" in refused[0][1]
@@ -182,31 +184,45 @@ def test_joins_are_those_of_the_reference(runner: Java, case: JoinCase) -> None:
 def test_parts_are_those_of_the_reference(runner: Java, case: Case, where: Text | None) -> None:
     text = case.own if where is None else case.own.replace(" GROUP BY", f" WHERE {where.own} GROUP BY")
     program = bind(text, {"rows": CONTRACT}).program
-    frames = []
+    compare_parts(runner, program, messages(case.rows))
+
+
+def compare_parts(runner: Java, program: Program, found: list[tuple[str, bytes]]) -> None:
+    """Compare an input job at each cut, and a rest that takes the frames of all."""
+    frames = list[tuple[str, bytes]]()
     for cut in cuts_of(program):
         part = input_of(program, cut)
-        compare(runner, part, messages(case.rows))
-        sent = evaluate(part, messages(case.rows)).messages
+        compare(runner, part, found)
+        sent = evaluate(part, found).messages
         frames += [(f"speck/sql/q/0/{cut}", each.encode()) for each in sent]
     compare(runner, rest_of(program, cuts_of(program)), frames)
 
 
+@tries(60)
+@given(case=stateless, all_rows=st.booleans())
+def test_parts_of_a_query_without_windows_are_those_of_the_reference(
+    runner: Java, case: Case, all_rows: bool
+) -> None:
+    program = with_cuts(case.own.partition(" WHERE ")[0] if all_rows else case.own)
+    compare_parts(runner, program, messages(case.rows))
+
+
 @tries(80)
-@given(case=st.one_of(windowed, ranked, best_keys, sessions), seed=st.integers(0, 2**32))
+@given(case=st.one_of(windowed, ranked, best_keys, sessions, stateless), seed=st.integers(0, 2**32))
 def test_input_jobs_whose_cuts_change_in_mid_stream_lose_and_double_nothing(
     runner: Java, case: Case, seed: int
 ) -> None:
-    program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
+    program, dice = with_cuts(case.own), random.Random(seed)
     whole = evaluate(program, in_disorder(case.rows, dice))
     assert run_in_parts(program, case.rows, dice, runner.run_input) == sorted(whole.messages)
 
 
 @tries(60)
-@given(case=windowed, seed=st.integers(0, 2**32))
+@given(case=st.one_of(windowed, stateless), seed=st.integers(0, 2**32))
 def test_frames_end_at_the_same_messages_when_those_of_rows_that_wait_are_read_again(
     runner: Java, case: Case, seed: int
 ) -> None:
-    program, dice = bind(case.own, {"rows": CONTRACT}).program, random.Random(seed)
+    program, dice = with_cuts(case.own), random.Random(seed)
     part = input_of(program, dice.choice([each for each in cuts_of(program) if each != PARTIALS]))
     found = in_disorder(case.rows * 3, dice)
     frames, begin, progress = [], 0, None
@@ -220,15 +236,9 @@ def test_frames_end_at_the_same_messages_when_those_of_rows_that_wait_are_read_a
 
 @pytest.mark.parametrize("text", [*queries()])
 def test_queries_by_hand_are_those_of_the_reference(runner: Java, text: str) -> None:
-    program, found = bind(text, {"rows": CONTRACT}).program, messages_by_hand()
-    compare(runner, program, found)
-    frames = []
-    for cut in cuts_of(program):
-        part = input_of(program, cut)
-        compare(runner, part, found)
-        frames += [(f"speck/sql/q/0/{cut}", each.encode()) for each in evaluate(part, found).messages]
-    if frames:
-        compare(runner, rest_of(program, cuts_of(program)), frames)
+    found = messages_by_hand()
+    compare(runner, bind(text, {"rows": CONTRACT}).program, found)
+    compare_parts(runner, with_cuts(text), found)
 
 
 _frames = st.lists(
@@ -257,8 +267,8 @@ def test_damaged_frames_are_refused_alike(runner: Java, found: list[bytes]) -> N
         "SELECT k, COUNT(*) AS n, SUM(d) AS sum FROM TUMBLE(rows, t, INTERVAL '10' SECOND) "
         "GROUP BY window_start, window_end, k"
     )
-    program = rest_of(bind(text, {"rows": CONTRACT}).program, ["a"])
-    compare(runner, program, [("speck/sql/q/0/a", content) for content in found])
+    for each in (text, "SELECT k, d, 'x' AS kind FROM rows"):
+        compare(runner, rest_of(with_cuts(each), ["a"]), [("speck/sql/q/0/a", content) for content in found])
 
 
 COLUMNS = {
@@ -348,3 +358,4 @@ def test_frames_end_at_the_same_messages_if_they_are_decoded_beforehand(runner: 
         ("rows/in", json.dumps({"t": at, "b": 1, "k": "x", "s": "y" * 5000}).encode()) for at in range(40)
     ]
     compare(runner, input_of(program, "columns"), found)
+    compare(runner, input_of(with_cuts("SELECT k, s FROM rows"), "columns"), found)

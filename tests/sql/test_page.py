@@ -147,5 +147,7 @@ def test_the_page_has_the_lines_of_a_plan_with_another_cut() -> None:
 def test_explain_lists_the_cuts(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("sql", "explain", "cut.yaml") == 0
     assert "  cuts     columns, filter, partials\n" in capsys.readouterr().out
-    assert run("sql", "explain", "towns.yaml") == 0
+    assert run("sql", "explain", "euros.yaml") == 0  # without windows
+    assert "  cuts     columns, rows\n" in capsys.readouterr().out
+    assert run("sql", "explain", "towns.yaml") == 0  # without the sites of its table
     assert "cuts" not in capsys.readouterr().out

@@ -19,10 +19,10 @@ from speck.placement.explain import traffic
 from speck.placement.graph import Model, stamp_at
 from speck.placement.profile import Inputs, JobProfile, Known, Value, assumed_cost
 from speck.placement.profile import combined as better_known
-from speck.sql.cuts import input_of, table_of, whole_of
+from speck.sql.cuts import cuts_of, input_of, table_of, whole_of
 from speck.sql.estimates import Flow, flow, passing, share_of
 from speck.sql.program import Program, parsed
-from speck.sql.types import COLUMNS, FILTER, NO_CUT, PARTIALS, ROWS
+from speck.sql.types import FILTER, NO_CUT, PARTIALS, ROWS
 from speck.store.deployments import Deployments
 
 READING = 0.5  # the share of the cost of a message that is for reading it; the rest is for what is sent
@@ -78,6 +78,11 @@ class CutQuery:
         """The cuts that its input jobs have."""
         return tuple(map(cut_of, self.inputs.values()))
 
+    @property
+    def earliest(self) -> Vector:
+        """The first cut of each input, whether or not it is among its options."""
+        return tuple(cuts_of(self.table(name))[0] for name in self.inputs)
+
     def options(self, name: str) -> tuple[str, ...]:
         """The cuts in question for an input, the earliest first."""
         job = self.inputs[name]
@@ -87,7 +92,7 @@ class CutQuery:
         """The part of the query that concerns the table of an input."""
         job, join = self.inputs[name], self.program.join
         number = 0 if join is None else join.tables.index(str(job.query["input"]).partition("-")[0])
-        return table_of(self.program, _program(job).input, number)
+        return table_of(self.program, _program(job), number)
 
     def jobs(self, vector: Vector) -> dict[str, Job]:
         """The jobs of the query with a cut for each input; without a cut it is one job."""
@@ -224,7 +229,7 @@ class CutChoice:
 
     def _objective(self, vector: Vector) -> float:
         """The objective of a vector, against the figures of the query with the earliest cuts."""
-        base = self._evaluated((COLUMNS,) * len(self.query.inputs))
+        base = self._evaluated(self.query.earliest)
         found = self._evaluated(vector)
         return combined(
             self.model.problem,
@@ -264,7 +269,8 @@ class CutChoice:
             frames += rate * sent.frames
             rows += rate * sent.frames * sent.rows
         cost = assumed_cost(self.query.rest_job.engine) * (READING + (1 - READING) * rows / (frames or 1.0))
-        return found | {self.query.rest: self._profile(None, cost, 1.0 / (frames or 1.0))}
+        results = 1.0 if self.query.program.stateful else rows  # /s
+        return found | {self.query.rest: self._profile(None, cost, results / (frames or 1.0))}
 
     def _of_input(self, name: str, cut: str, job: Job) -> JobProfile:
         """The profile of an input job at a cut.
@@ -394,7 +400,8 @@ class CutChoice:
         return whole, frames * (_value(profile.bytes_out) + overhead)
 
     def _with(self, name: str, cut: str) -> Vector:
-        return tuple(cut if each == name else COLUMNS for each in self.query.inputs)
+        earliest = zip(self.query.inputs, self.query.earliest, strict=True)
+        return tuple(cut if each == name else first for each, first in earliest)
 
 
 def _corrected(modelled: Value | None, known: Value | None, base: Value | None) -> Value | None:

@@ -17,6 +17,7 @@ from speck.errors import Fault
 from speck.sql.program import Program, parsed
 
 _OTHERS = "another job_name, or 'upgrade: stateless': open windows are lost then"
+_TWICE = "results of messages that arrive during the change may come twice"
 
 
 def program_of(job: Job) -> Program | None:
@@ -61,6 +62,7 @@ def part_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> I
     for found in _handovers(desired, stored):
         yield from _state_faults(found)
         yield from _twice_faults(found)
+    yield from _rest_faults(desired, stored)
 
 
 def part_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> dict[str, str]:
@@ -70,6 +72,8 @@ def part_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> di
         for job in found.results:
             if note := _note(job, found):
                 notes[job.job_name] = note
+    for job, _ in _rest_changes(desired, stored):
+        notes.setdefault(job.job_name, f"{_TWICE}; none are lost")
     return notes
 
 
@@ -118,6 +122,37 @@ def _twice_faults(found: _Handover) -> Iterator[Fault]:
                     "another job_name)"
                 )
                 yield Fault(message, job.job_name, "sql")
+
+
+def _rest_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[Fault]:
+    """A fault for each query without windows that gets or loses its rest.
+
+    What its jobs read again after a failure, they would write to another topic, where nobody has seen it.
+    """
+    for job, gets in _rest_changes(desired, stored):
+        if job.upgrade == "stateful":
+            right = f"expected as before, another job_name, or 'upgrade: stateless': {_TWICE} then"
+            yield Fault(f"the query {'gets' if gets else 'loses'} its rest ({right})", job.job_name, "rest")
+
+
+def _rest_changes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[tuple[Job, bool]]:
+    """A job that is to write the results of each query without windows that ``gets`` or loses its rest."""
+    former, jobs = defaultdict[str, list[Job]](list), defaultdict[str, list[Job]](list)
+    for each in stored.values():
+        if each.started and (query := query_name(each.job)):
+            former[query].append(each.job)
+    for job in desired.values():
+        if (query := query_name(job)) in former:
+            jobs[query].append(job)
+    for query, found in jobs.items():
+        gets, had = (any(map(_is_rest, each)) for each in (found, former[query]))
+        results = [job for job in found if not _sends(job)]
+        if gets != had and results and not any(map(_is_stateful, (*found, *former[query]))):
+            yield results[0], gets
+
+
+def _is_rest(job: Job) -> bool:
+    return job.query.get("role") == "rest"
 
 
 def _note(job: Job, found: _Handover) -> str:

@@ -11,7 +11,7 @@ import java.util.List;
  *
  * @param input the last level of its topic, which names the input
  * @param progress a time in milliseconds: no later row of the input belongs to a window that ends before it
- * @param rows the time, the keys, and a total for each merge, of each row
+ * @param rows the time, the keys, and a total for each merge, of each row; the results of a query without windows
  * @param side the number of its table, of a join
  */
 public record Frame(String input, long progress, List<Object[]> rows, int side) {

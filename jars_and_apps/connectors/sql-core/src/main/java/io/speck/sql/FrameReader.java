@@ -5,7 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Reads the frames of any cut as rows before the windows, for the rest of a query. */
+/** Reads the frames of any cut as rows before the windows, or as results of a query without any, for the rest. */
 final class FrameReader {
     static final String NO_FRAME = "it is not a frame of this query";
     private static final int HEAD = 3; // version, cut and progress
@@ -23,16 +23,29 @@ final class FrameReader {
     private final List<Column> values;
     private final int[] computed;
     private final List<Column> totals;
+    /** False for a query without windows, whose rows are results. */
+    private final boolean windowed;
 
-    FrameReader(SqlProgram program, List<Column> read, Map<?, ?> takes) {
+    FrameReader(SqlProgram program, List<Column> read, List<Column> output, Map<?, ?> takes) {
         this.program = program;
+        windowed = program.windows() != null;
         this.read = read.stream().map(each -> column(each.type())).toList();
         kept = SqlProgram.indexes(takes.get("kept"));
         computed = SqlProgram.indexes(takes.get("computed"));
-        values = new ArrayList<>(List.of(column(TIME)));
-        program.windows().keys().forEach(each -> values.add(column(each)));
-        totals = new ArrayList<>(values);
-        program.windows().merges().forEach(each -> {
+        values = new ArrayList<>();
+        totals = new ArrayList<>();
+        if (windowed) {
+            addColumns(program.windows());
+        } else {
+            output.forEach(each -> values.add(column(each.type())));
+        }
+    }
+
+    private void addColumns(SqlProgram.Windows windows) {
+        values.add(column(TIME));
+        windows.keys().forEach(each -> values.add(column(each)));
+        totals.addAll(values);
+        windows.merges().forEach(each -> {
             values.add(column(each.type()));
             totals.add(column(each.total()));
         });
@@ -61,7 +74,7 @@ final class FrameReader {
                 throw new UnparsableMessageException(NO_FRAME);
             }
             Object[] row = row(head[1], values, before);
-            if (row != null && row[0] == null) {
+            if (windowed && row != null && row[0] == null) {
                 throw new UnparsableMessageException(NO_FRAME);
             }
             if (row != null) {
@@ -92,18 +105,18 @@ final class FrameReader {
         return head;
     }
 
-    /** Returns the row before the windows; null if the condition leaves it out. */
+    /** Returns the row before the windows, or the result; null if the condition leaves it out. */
     private Object[] row(long cut, List<?> written, Former before) {
-        if (cut == Frame.COLUMNS) {
+        if (cut == Frame.COLUMNS && windowed) {
             return program.totals(placed(written, all(read), read, new Object[read.size()], before));
         }
-        if (cut == Frame.FILTER) {
+        if (cut == Frame.COLUMNS || cut == Frame.FILTER) {
             return program.totalsBehindCondition(placed(written, kept, read, new Object[read.size()], before));
         }
         if (cut == Frame.ROWS) {
             return program.totalsOf(placed(written, computed, values, program.constants(computed), before));
         }
-        if (cut == Frame.PARTIALS) {
+        if (cut == Frame.PARTIALS && windowed) {
             return placed(written, all(totals), totals, new Object[totals.size()], before);
         }
         throw new UnparsableMessageException(NO_FRAME);

@@ -7,7 +7,8 @@ import java.util.List;
  * The messages of a program without windows. A part of a query that sends several rows in a frame closes one once the
  * progress moves a step, so that no row waits longer than the results for which it is needed, and earlier if many
  * messages have come. So the frames follow from the messages alone, by no clock and by no cut: if messages are read
- * again, the same one closes a frame, and the frame has its stamp.
+ * again, the same one closes a frame, and the frame has its stamp. A query without windows has such steps for its frames
+ * alone, and sends no progress without a row.
  */
 public final class Sender {
     private final SqlProgram program;
@@ -23,6 +24,19 @@ public final class Sender {
         this.program = program;
         this.sent = program.watermarks();
         this.writer = writer;
+    }
+
+    /**
+     * Returns the texts for a message: {@link #text}, or for the rest of a query the results of a frame, in their order.
+     *
+     * @throws UnparsableMessageException if it does not fit the contract of its topic, or is no frame of the query
+     */
+    public List<String> texts(String topic, byte[] content, boolean more) {
+        if (program.readsFrames()) {
+            return program.results(topic, content);
+        }
+        String text = text(topic, content, more);
+        return text == null ? List.of() : List.of(text);
     }
 
     /**
@@ -50,7 +64,7 @@ public final class Sender {
             return null;
         }
         String frame = close();
-        return frame == null && moved ? SqlProgram.progressText(sent.mark()) : frame;
+        return frame == null && moved && program.sendsProgress() ? SqlProgram.progressText(sent.mark()) : frame;
     }
 
     /** True if messages have come since the last frame was closed. */

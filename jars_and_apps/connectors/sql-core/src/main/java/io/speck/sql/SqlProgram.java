@@ -12,7 +12,7 @@ import java.util.Map;
  * behind those a condition and columns once more. A part of a query sends {@link Frame frames}, or takes them.
  */
 public final class SqlProgram {
-    private static final List<String> VERSIONS = List.of("1", "2", "3", "4", "5", "6");
+    private static final List<String> VERSIONS = List.of("1", "2", "3", "4", "5", "6", "7");
     private static final int CACHED = 64;
     private static final int JOINED = 4; // of a row for a join; see Join.tagged
     /** The programs of this process, by their texts: rows name theirs. */
@@ -36,6 +36,8 @@ public final class SqlProgram {
     private final long watermark;
     /** Of a part that sends frames; null for another program. */
     private final Sends sends;
+    /** True for a part of a query without windows and joins. */
+    private final boolean ofRows;
     /** Of a part that takes frames; null for another program. */
     private final FrameReader frames;
     private final List<String> inputs = new ArrayList<>();
@@ -81,7 +83,9 @@ public final class SqlProgram {
         join = data.get("join") instanceof Map<?, ?> found
                 ? new Join(this, found, Arrays.asList(data.get("having"), data.get("select"))) : null;
         sends = data.get("sends") instanceof Map<?, ?> found ? sends(found, output) : null;
-        frames = join == null && data.get("takes") instanceof Map<?, ?> found ? new FrameReader(this, read, found) : null;
+        ofRows = input.get("event_time") != null;
+        frames = join == null && data.get("takes") instanceof Map<?, ?> found
+                ? new FrameReader(this, read, output, found) : null;
         ranks = data.get("rank") instanceof Map<?, ?> found ? new Ranks(found) : null;
         keep = Expression.of(data.get("keep"));
         places = sends == null || ranks == null ? -1 : places((List<?>) data.get("keep"));
@@ -219,13 +223,29 @@ public final class SqlProgram {
         return (Long) (sends == null ? columns[0].of(row) : row[sends.time]);
     }
 
-    private boolean readsFrames() {
+    /** True for the rest of a query, over the frames of its input jobs. */
+    boolean readsFrames() {
         return join != null || frames != null;
     }
 
     /** Returns the sender of the messages of a program without windows. */
     public Sender sender() {
         return new Sender(this, sends == null ? null : sends.writer);
+    }
+
+    /** True for a part of a query that sends the progress without a row: something waits for it. */
+    boolean sendsProgress() {
+        return !ofRows;
+    }
+
+    /**
+     * Returns the results of a frame, of a query without windows: one for each of its rows, in their order.
+     *
+     * @param topic null if the content is {@link #decoded}
+     * @throws UnparsableMessageException if it is no frame of the query
+     */
+    List<String> results(String topic, byte[] content) {
+        return frame(topic, content).rows().stream().map(each -> encoder.text(results(each))).toList();
     }
 
     /** Returns the message for a row that is read; null if the condition leaves it out. */
@@ -290,8 +310,11 @@ public final class SqlProgram {
         return totalsOf(all(columns, row));
     }
 
-    /** Puts the totals of a row before the windows in the place of its values. */
+    /** Puts the totals of a row before the windows in the place of its values; a result stays as it is. */
     Object[] totalsOf(Object[] row) {
+        if (windows == null) {
+            return row;
+        }
         int first = row.length - windows.merges().size();
         for (int at = first; at < row.length; at++) {
             row[at] = windows.merges().get(at - first).of(row[at]);

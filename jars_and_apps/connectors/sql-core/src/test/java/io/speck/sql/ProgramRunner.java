@@ -119,7 +119,7 @@ public final class ProgramRunner {
             Frame frame = program.frame(topic, content);
             joined.get(frame.side()).addAll(program.rows(frame));
         } else if (program.windows() == null) {
-            add(sender.text(topic, content, true), found);
+            sender.texts(topic, content, true).forEach(each -> add(each, found));
             waiting = !sender.waits() ? -1 : waiting < 0 ? messages : waiting;
         } else {
             rows.addAll(program.frame(topic, content).rows());

@@ -6,7 +6,7 @@ import io.speck.sql.SqlProgram;
 import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.util.Collector;
 
-/** The results of messages by a query without windows. */
+/** The results of messages, or of frames, by a query without windows. */
 final class DecodeToText implements FlatMapFunction<Received, String> {
     private static final long serialVersionUID = 1L;
 
@@ -21,9 +21,6 @@ final class DecodeToText implements FlatMapFunction<Received, String> {
     @Override
     public void flatMap(Received message, Collector<String> out) {
         sender = sender == null ? SqlProgram.of(text).sender() : sender;
-        String result = sender.text(message.topic(), message.payload(), false);
-        if (result != null) {
-            out.collect(result);
-        }
+        sender.texts(message.topic(), message.payload(), false).forEach(out::collect);
     }
 }

@@ -5,7 +5,10 @@ import io.speck.sql.Sender;
 import java.util.List;
 import org.apache.spark.sql.api.java.UDF3;
 
-/** The results of a message by a query without windows, and of those before it that wait: one text, or none. */
+/**
+ * The texts of a message by a query without windows: its result, or the frame of an input job, with the rows before it that
+ * wait, or the results of a frame.
+ */
 public final class DecodeToText implements UDF3<String, byte[], Object, List<String>> {
     private static final long serialVersionUID = 1L;
 
@@ -16,7 +19,6 @@ public final class DecodeToText implements UDF3<String, byte[], Object, List<Str
     @Override
     public List<String> call(String topic, byte[] value, Object program) {
         sender = sender == null ? programs.of(program).sender() : sender;
-        String text = sender.text(topic, value, CurrentInput.ofThread().mayWait());
-        return text == null ? List.of() : List.of(text);
+        return sender.texts(topic, value, CurrentInput.ofThread().mayWait());
     }
 }
