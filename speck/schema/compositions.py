@@ -16,7 +16,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
 from speck.schema.code import NOTHING_SENT, SentFile
-from speck.schema.cuts import parts_of, query_jobs, query_name_faults
+from speck.schema.cuts import parts_of, query_jobs, query_name_faults, site_faults
 from speck.schema.edges import declared_edges, edge_faults
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.for_each import FOR_EACH, Entry, once, unfolded, with_template
@@ -29,7 +29,7 @@ from speck.schema.placement import (
     placement_warnings,
     report_unknown_jobs,
 )
-from speck.schema.queries import SQL, Queries, check_fields, schema_of
+from speck.schema.queries import SQL, Queries, Unread, check_fields, schema_of
 from speck.schema.resolver import Environment, Resolver
 from speck.schema.schemas import CompositionSchema, JobSchema
 from speck.schema.split import part_name_faults, split_jobs
@@ -157,14 +157,19 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
     else:
         report_wrong_shape(report, "jobs", "a list of jobs")
     edges = declared_edges(data, report)
-    queries = Queries.of(made, edges.typed, data, environment.roots, environment.sent, faults)
-    found = _all_jobs(made, Resolver(environment, edges.partitions), queries, faults)
+    lost = _lost(data, made)
+    topics = data.get("topics")
+    unread = Unread.of(topics, edges, [*lost, *(each.data for each in made)], report)
+    queries = Queries.of(made, edges, environment.roots, environment.sent, faults, unread)
+    resolver = Resolver(environment, edges.partitions)
+    found = _all_jobs(made, resolver, queries, faults)
+    site_faults(queries.bound.values(), topics if isinstance(topics, Mapping) else {}, resolver, faults)
     entries = [each.data for each in made]
     templates = {job.job_name: job.template for each in found for job in each if job.template}
     faults += _repeated_names(entries)
     parts = parts_of(job for each in found for job in each)
     faults += [*part_name_faults(entries), *query_name_faults(parts, entries)]
-    report_unknown_jobs(entries, faults, parts)
+    report_unknown_jobs(entries, faults, parts, complete=not lost)
     options = placement_options(data, report)
     jobs = {job.job_name: job for each in found for job in each}
     composition = Composition(name, jobs, options, edges.described)
@@ -179,6 +184,12 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
         raise InvalidInput(by_line(once(faults, templates)), "composition")
     warnings = once([*lint(draft.graph, sources, edges), *placement_warnings(draft, sources)], templates)
     return Loaded(composition, tuple(by_line(warnings)))
+
+
+def _lost(data: Mapping[str, Any], made: Sequence[Entry]) -> list[Any]:
+    """The entries of a document that gave no job, since their ``for_each`` has a fault."""
+    jobs, found = data.get("jobs"), {entry.index for entry in made}
+    return [each for index, each in enumerate(jobs) if index not in found] if isinstance(jobs, list) else []
 
 
 def _composition_name(data: Mapping[str, Any], default_name: str, report: FaultReport) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from speck.core.job import Job
 from speck.core.topic import SQL_TOPICS
 from speck.errors import Fault
-from speck.schema.fault_report import FaultReport, listed, quoted
+from speck.schema.fault_report import FaultReport, Faults, listed, quoted
 from speck.schema.queries import SQL, query_fields
 from speck.schema.resolver import Resolver
 from speck.schema.yaml.lines import line_of
@@ -37,7 +37,8 @@ def query_jobs(
     ``query`` is ``None`` for one with a fault; those of the other fields are reported as well.
     """
     if query is None:
-        resolver.job(query_fields(fields, None), report)
+        if "site" in fields or "source_broker" in fields:  # otherwise its broker is that of its table
+            resolver.job(query_fields(fields, None), report)
         return ()
     _check_partitions(query, resolver, report)
     joins = len(query.tables) > 1  # a job reads one topic
@@ -67,18 +68,38 @@ def _whole(fields: Fields, query: Query, resolver: Resolver, report: FaultReport
     """The job of a query without a cut, which reads at the site of its table."""
     if report.data.get(REST) is not None:
         report.add(REST, "needs a cut (expected the 'site' of the job, or 'cut: auto')")
-    if query.table.sites and "source_broker" not in fields and _known(query.table, resolver, report):
-        fields = {**fields, "source_broker": query.table.sites[0]}
+    if query.table.sites and "source_broker" not in fields:
+        if _known(query.table, resolver):
+            fields = {**fields, "source_broker": query.table.sites[0]}
+        elif "site" not in fields:
+            return None  # its broker is that of a site which is reported as unknown
     return resolver.job(fields, report)
 
 
-def _known(table: Contract, resolver: Resolver, report: FaultReport) -> bool:
-    """True if the sites of a table are in the inventory."""
-    unknown = [each for each in table.sites if each not in resolver.sites]
-    if unknown:
-        message = f"is published at {quoted(unknown[0])}, which is not a site of the inventory"
-        report.add_sentence(SQL, f"sql: table {table.name!r} {message} ({resolver.known_sites()})")
-    return not unknown
+def _known(table: Contract, resolver: Resolver) -> bool:
+    """True if the sites of a table are in the inventory; see :func:`site_faults` for the others."""
+    return all(each in resolver.sites for each in table.sites)
+
+
+def site_faults(
+    queries: Iterable[Query], topics: Mapping[str, Any], resolver: Resolver, faults: Faults
+) -> None:
+    """Add a fault for each unknown site in ``at`` of a table that a query reads.
+
+    ``topics`` is the data of the block, by topic.
+    """
+    tables = {table.topic: table for query in queries for table in query.tables}
+    for topic, table in tables.items():
+        inner = topics.get(topic)
+        report = FaultReport(faults, inner if isinstance(inner, Mapping) else {}, subject=_subject(topic))
+        for index, site in enumerate(table.sites):
+            if site not in resolver.sites:
+                path = ("at",) if isinstance(report.value(("at",)), str) else ("at", index)
+                report.add(path, resolver.no_site(site))
+
+
+def _subject(topic: str) -> str:
+    return f"topics: {quoted(topic)}: "
 
 
 @dataclass(frozen=True)
@@ -114,7 +135,8 @@ class _Parts:
         self._check_fields()
         self._check_rest()
         cuts = self._cuts() if self._has_rest else dict.fromkeys(self._inputs, "")
-        if not self._report.sound:
+        known = all(_known(table, self._resolver) for table in self._query.tables)
+        if not known or not self._report.sound:
             return ()
         found = [*self._input_jobs(cuts), *([self._rest()] if self._has_rest else ())]
         jobs = tuple(job for job in found if job is not None)
@@ -131,7 +153,6 @@ class _Parts:
         if not table.sites:
             right = f"expected 'at: SITE' for topic {table.topic!r} under 'topics:'"
             self._report.add(CUT, f"needs the site where table {table.name!r} is published ({right})")
-        _known(table, self._resolver, self._report)
         if len({each.lower() for each in table.sites}) < len(table.sites):
             right = "expected names that differ by more than case"
             self._report.add_sentence(SQL, f"sql: the sites of table {table.name!r} have one name ({right})")
@@ -157,7 +178,7 @@ class _Parts:
         if self._has_rest and given is None:
             self._report.add(REST, "is missing (expected the site of the windows)", shown="")
         elif given is not None and REST in self._fields and given not in self._resolver.sites:
-            self._report.add(REST, f"is not a site of the inventory ({self._resolver.known_sites()})")
+            self._report.add(REST, self._resolver.no_site(str(given)))
         if not self._has_rest and self._report.data.get(CUT) is not None:
             right = "expected 'rest: SITE' beside it, or neither: all of it runs where the table is published"
             self._report.add(CUT, f"needs a 'rest' in a query without windows ({right})")

@@ -7,7 +7,7 @@ jobs write is a fault too, unless ``sinks`` or ``topics`` declare it as shared.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +29,8 @@ Sources = Mapping[str, Mapping[str, Any]]  # the data of the jobs, by name
 class Edges:
     """The declared topics with their descriptions; ``None``: the file has no such block.
 
-    ``shared`` are the topics that several jobs may write; ``typed`` the fields of those with a schema;
-    ``data`` is the document.
+    ``shared`` are the topics that several jobs may write; ``typed`` the fields of those under ``topics``;
+    ``data`` is the document; ``faulty`` are the topics of that block with a fault.
     """
 
     sources: Mapping[str, str] | None = None
@@ -38,6 +38,7 @@ class Edges:
     shared: frozenset[str] = frozenset()
     typed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
+    faulty: frozenset[str] = frozenset()
 
     @property
     def described(self) -> dict[str, Mapping[str, str]]:
@@ -59,6 +60,10 @@ class Edges:
         """True if a topic, or a filter, takes in a declared source."""
         return _is_declared(topic, self.sources or ())
 
+    def is_described(self, topic: str) -> bool:
+        """True if the block ``topics`` has a topic, or a filter that takes it in."""
+        return _is_declared(topic, self.typed)
+
     def is_sink(self, topic: str) -> bool:
         """True if a topic is a declared sink."""
         return _is_declared(topic, self.sinks or ())
@@ -70,25 +75,34 @@ def _is_declared(topic: str, declared: Collection[str]) -> bool:
 
 def declared_edges(data: Mapping[str, Any], report: FaultReport) -> Edges:
     """The edges that a document declares.  Adds the faults of the blocks to ``report``."""
-    blocks = {name: _block(name, data, report) for name in _BLOCKS if data.get(name) is not None}
+    faulty = set[str]()
+    blocks = {name: _block(name, data, report, faulty) for name in _BLOCKS if data.get(name) is not None}
     shared = {topic for block in blocks.values() for topic, values in block.items() if values.get("shared")}
     described = {
         name: {topic: str(values.get("description", "")) for topic, values in block.items()}
         for name, block in blocks.items()
     }
     return Edges(
-        described.get("sources"), described.get("sinks"), frozenset(shared), blocks.get("topics", {}), data
+        described.get("sources"),
+        described.get("sinks"),
+        frozenset(shared),
+        blocks.get("topics", {}),
+        data,
+        frozenset(faulty),
     )
 
 
-def _block(name: str, data: Mapping[str, Any], report: FaultReport) -> dict[str, dict[str, Any]]:
+def _block(
+    name: str, data: Mapping[str, Any], report: FaultReport, faulty: set[str]
+) -> dict[str, dict[str, Any]]:
+    """The valid fields of each topic of a block; adds the topics of ``topics`` with a fault to ``faulty``."""
     entries = data[name]
     if not isinstance(entries, Mapping):
         report_wrong_shape(report, name, f"a mapping, as '{name}: {{TOPIC: a description}}'")
         return {}
     found = {}
     for key, value in entries.items():
-        topic = str(key)
+        topic, before = str(key), len(report.faults)
         line = line_of(entries, key)
         typed = isinstance(value, Mapping) and not {"schema", "as", "event_time"}.isdisjoint(value)
         check = filter_fault if name == "sources" or typed else name_fault
@@ -106,18 +120,23 @@ def _block(name: str, data: Mapping[str, Any], report: FaultReport) -> dict[str,
             right = "expected a description, or a mapping with 'description:' and 'shared:'"
             message = f"{name}: {quoted(topic)} is {kind_of_value(value)} ({right})"
             report.faults.append(Fault(message, field=name, value=value, line=line))
+        if name == "topics" and len(report.faults) > before:
+            faulty.add(topic)
     return found
 
 
 def edge_faults(graph: Graph, edges: Edges, jobs: Sources) -> list[Fault]:
     """The faults of a graph: undeclared ends, slips in the blocks, topics that are not shared."""
     faults: list[Fault] = []
+    explained = set[str]()  # topics of which an undeclared one is probably a slip: one fault for both
     for end in _ends(graph, edges):
         undeclared = {
-            each: names for each, names in end.open.items() if not _is_declared(each.topic, end.declared)
+            each: names
+            for each, names in end.open.items()
+            if each.topic not in explained and not _is_declared(each.topic, end.declared)
         }
-        _add_undeclared(faults, end, undeclared, jobs)
-        faults += _unused(edges, end)
+        explained |= _add_undeclared(faults, end, undeclared, jobs)
+        faults += _unused(edges, end, explained)
     if edges.are_declared:
         _add_shared(faults, graph, edges, jobs)
     return faults
@@ -140,14 +159,13 @@ class _End:
     missing: str
     others: Members
 
-    def message(self, endpoint: Endpoint, suggestions: Suggestions) -> str:
-        """The fault of an undeclared endpoint."""
+    def message(self, endpoint: Endpoint, near: Sequence[str]) -> str:
+        """The fault of an undeclared endpoint; ``near`` are the topics that it may be a slip for."""
         topic = endpoint.topic
         if elsewhere := [each.broker for each in self.others if each.topic == topic]:
             return (
                 f"is {self.missing} at {listed(elsewhere)} and not at {endpoint.broker}: no data flows there"
             )
-        near = [] if is_filter(topic) else suggestions.near(topic)
         slip = f"slip for {' or '.join(map(repr, near))}? Otherwise " if near else ""
         return f"is {self.missing} by no job here and not declared ({slip}expected it under '{self.block}:')"
 
@@ -161,20 +179,25 @@ def _ends(graph: Graph, edges: Edges) -> Iterator[_End]:
         yield _End("sinks", "sink_topic", edges.sinks, graph.sinks, "written", written, "read", read)
 
 
-def _add_undeclared(faults: list[Fault], end: _End, undeclared: Members, jobs: Sources) -> None:
+def _add_undeclared(faults: list[Fault], end: _End, undeclared: Members, jobs: Sources) -> set[str]:
+    """Add the faults of undeclared endpoints, and return the topics that they are most similar to."""
+    nearest = set[str]()
     suggestions = Suggestions(dict.fromkeys([*end.declared, *(each.topic for each in end.others)]))
     for endpoint, names in undeclared.items():
         if not endpoint.topic.startswith(OWN_TOPICS):
             first = min(names)
-            FaultReport(faults, jobs[first], job=first).add(end.field, end.message(endpoint, suggestions))
+            near = [] if is_filter(endpoint.topic) else suggestions.near(endpoint.topic)
+            nearest |= set(near[:1])
+            FaultReport(faults, jobs[first], job=first).add(end.field, end.message(endpoint, near))
+    return nearest
 
 
-def _unused(edges: Edges, end: _End) -> Iterator[Fault]:
-    """A fault for each declared topic that no job uses."""
+def _unused(edges: Edges, end: _End, explained: Collection[str]) -> Iterator[Fault]:
+    """A fault for each declared topic that no job uses, but those that are ``explained`` by another fault."""
     used = {each.topic for each in end.users}
     suggestions = Suggestions(used)
     for topic in end.declared:
-        if _is_declared(topic, used):
+        if topic in explained or _is_declared(topic, used):
             continue
         near = suggestions.near(topic)
         right = (

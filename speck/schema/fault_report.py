@@ -24,6 +24,7 @@ MAX_SHOWN = 1000  # characters of a wrong value in the data of a fault
 # The most comparisons of names for suggestions in one document.
 SUGGESTION_BUDGET = 20_000
 _NO_DIGITS = str.maketrans("", "", string.digits)
+MISSING = "is missing"  # the first words about a field that is not there
 NO_SITES = "no site is known: expected --sites FILE of speck serve or speck validate"
 
 
@@ -52,6 +53,7 @@ class FaultReport:
         self.job = job
         self.subject = subject
         self._before = len(faults)
+        self._meant = set[tuple[str | int, ...]]()  # the fields that unknown ones probably are, misspelt
 
     @property
     def sound(self) -> bool:
@@ -62,12 +64,19 @@ class FaultReport:
         """The value at a path as it is written; ``None`` if there is none."""
         return _walk(self.data, path)[0]
 
+    def misspelt(self, *path: str | int) -> bool:
+        """True if an unknown field beside it is probably the one at ``path``, misspelt."""
+        return path in self._meant
+
     def add(self, path: str | Sequence[str | int], predicate: str, *, shown: str | None = None) -> None:
         """Add a fault of the value at ``path``: a field, or a field and the keys inside of it.
 
         The message contains the value, or ``shown`` in its place (empty for no value); a secret is not shown.
+        A field that is missing since its name is misspelt is reported once, as an unknown field.
         """
         steps: Sequence[str | int] = (path,) if isinstance(path, str) else path
+        if predicate.startswith(MISSING) and self.misspelt(*steps):
+            return
         value, present, line = _walk(self.data, steps)
         if shown is None and holds_secret(str(steps[-1]), value):
             shown = ""
@@ -75,7 +84,7 @@ class FaultReport:
         words = [".".join(map(named, steps)), text, predicate]
         message = self.subject + " ".join(word for word in words if word)
         reported = value if shown is None else (shown or None)
-        self.faults.append(Fault(message, job=self.job, field=str(steps[0]), value=reported, line=line))
+        self._append(Fault(message, job=self.job, field=str(steps[0]), value=reported, line=line))
 
     def _shown(self, steps: Sequence[str | int], value: object) -> str:
         """A value as it is written in the file."""
@@ -87,17 +96,30 @@ class FaultReport:
     def add_sentence(self, field: str, sentence: str, *inner: str) -> None:
         """Add a fault of a field that is already a whole sentence; its line is that of the keys inside."""
         value, _, line = _walk(self.data, (field, *inner))
-        self.faults.append(Fault(f"{self.subject}{sentence}", self.job, field, value, line))
+        self._append(Fault(f"{self.subject}{sentence}", self.job, field, value, line))
+
+    def _append(self, fault: Fault) -> None:
+        """Add a fault once: the parts of a split or a query have the fields of one job."""
+        if all(fault.message != each.message for each in self.faults[self._before :]):
+            self.faults.append(fault)
 
     def add_unknown(self, path: Sequence[str | int], known: Iterable[str]) -> None:
         """Add the fault of a field that does not exist; its value may be a secret and is not repeated."""
-        *_, name = path
+        *outer, name = path
         names = sorted(known)
-        near = get_close_matches(str(name)[:SHOWN_LENGTH], names, n=1)
-        right = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(names)}"
+        near = closest(str(name), names)
+        right = f"did you mean {near!r}?" if near else f"the fields are {', '.join(names)}"
+        if near is not None:
+            self._meant.add((*outer, near))
         _, _, line = _walk(self.data, path)
         message = f"{self.subject}unknown field {quoted('.'.join(map(str, path)))} ({right})"
         self.faults.append(Fault(message, job=self.job, field=str(path[0]), line=line))
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The most similar of a few known names; ``None`` if none is similar."""
+    near = get_close_matches(name[:SHOWN_LENGTH], known, n=1)
+    return near[0] if near else None
 
 
 def _walk(data: object, steps: Sequence[str | int]) -> tuple[Any, bool, int | None]:
@@ -169,9 +191,15 @@ class Suggestions:
     def __init__(self, names: Iterable[str], budget: int = SUGGESTION_BUDGET) -> None:
         self._names = list(names)
         self._budget = budget
+        self._found: dict[str, list[str]] = {}
 
     def near(self, name: str) -> list[str]:
-        """At most three names similar to this one, without the name itself."""
+        """At most three names similar to this one, the most similar first, without the name itself."""
+        if name not in self._found:
+            self._found[name] = self._search(name)
+        return self._found[name]
+
+    def _search(self, name: str) -> list[str]:
         self._budget -= len(self._names)
         if self._budget < 0:
             return []

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 from marshmallow import fields
@@ -18,9 +17,17 @@ from marshmallow import fields
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.errors import Fault
-from speck.schema.fault_report import NO_SITES, SHOWN_LENGTH, FaultReport, Faults, kind_of_value, listed
+from speck.schema.fault_report import (
+    NO_SITES,
+    SHOWN_LENGTH,
+    FaultReport,
+    Faults,
+    closest,
+    kind_of_value,
+    listed,
+)
 from speck.schema.fields import StrictSchema
-from speck.schema.schemas import ForEachSchema
+from speck.schema.schemas import ForEachSchema, JobSchema
 from speck.schema.validation import validate_fields
 from speck.schema.yaml.lines import LinedDict, LinedList, line_of
 
@@ -34,6 +41,7 @@ _REFERENCE = re.compile(r"(?P<escaped>\$\$\{each\.)|\$\{each\.(?P<name>[^{}]*)\}
 _VALUES: Mapping[str, Callable[[str], str]] = {"site": str, "site:lower": str.lower}
 _FORMS = "expected site: [NAMES] or sites: {label: NAME}"
 _PLACES = ("site", "sites")
+_FIELDS = sorted(JobSchema().load_fields)
 
 
 class _OnlyForEach(StrictSchema):
@@ -82,6 +90,9 @@ def unfolded(
                 report.add(FOR_EACH, message, shown="")
                 return []
         elif texts.refer:
+            if (key := _misspelt(data, texts)) is not None:
+                FaultReport(faults, data, job=_name(data, index)).add_unknown((key,), _FIELDS)
+                continue
             faults += _misplaced(data, entry.line, texts)
             made.append(replace(entry, data=texts.replaced(data, {})))
         else:
@@ -90,6 +101,13 @@ def unfolded(
         if key != "jobs":
             faults += _misplaced(value, line_of(document, key), texts)
     return made
+
+
+def _misspelt(data: Any, texts: _Texts) -> str | None:
+    """The key of a job with references that is probably ``for_each``, misspelt."""
+    if not isinstance(data, Mapping) or not any(texts.references(data, None)):
+        return None
+    return next((key for key in data if key not in _FIELDS and closest(key, _FIELDS) == FOR_EACH), None)
 
 
 def _name(data: Mapping[str, Any], index: int) -> str:
@@ -101,8 +119,8 @@ def _jobs(entry: Entry, sites: tuple[str, ...], texts: _Texts, report: FaultRepo
     """An entry for each site; none if the block has a fault."""
     for line, name in texts.references(entry.data, entry.line):
         if name not in _VALUES:
-            near = get_close_matches(name, _VALUES, n=1)
-            right = f"did you mean ${{each.{near[0]}}}?" if near else "expected ${each.site}"
+            near = closest(name, _VALUES)
+            right = f"did you mean ${{each.{near}}}?" if near else "expected ${each.site}"
             report.faults.append(Fault(f"${{each.{name}}} is not known ({right})", report.job, line=line))
     written = entry.data.get("job_name")
     if len(sites) > 1 and isinstance(written, str) and not any(texts.references(written, None)):
@@ -175,8 +193,8 @@ def _labelled(label: str, inventory: Inventory, report: FaultReport, complete: b
 
 def _right(name: str, known: Iterable[str], none: str) -> str:
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {listed(names, 20)}" if names else none
+    near = closest(name, names)
+    return f"did you mean {near!r}?" if near else f"known: {listed(names, 20)}" if names else none
 
 
 # --- references

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +13,7 @@ from speck.core.inventory import Broker, Engine, Hook, Inventory, JobLogin, Link
 from speck.core.placement import ANY
 from speck.errors import Fault, InvalidInput
 from speck.schema.address import BadAddress, canonical, redacted
-from speck.schema.fault_report import FaultReport, Faults, kind_of_value, quoted
+from speck.schema.fault_report import FaultReport, Faults, closest, kind_of_value, quoted
 from speck.schema.fields import SecretReference, StrictSchema
 from speck.schema.inventory_schemas import (
     BrokerSchema,
@@ -84,7 +83,7 @@ def load_inventory(
     site_data = _entries(data, "sites", "a mapping of names to sites", report)
     sites = [site for name in site_data if (site := _site(name, site_data, faults)) is not None]
     broker_data: Mapping[str, Any] = {}
-    if data.get("brokers"):
+    if data.get("brokers") is not None:
         broker_data = _entries(data, "brokers", "a mapping of names to brokers", report)
     brokers = {
         name: broker for name in broker_data if (broker := _broker(name, broker_data, faults)) is not None
@@ -95,7 +94,11 @@ def load_inventory(
     faults += _shared_brokers(named, site_data, broker_data)
     faults += _same_for_jobs(named, site_data, broker_data)
     faults += _shared_agents(sites, brokers, site_data)
-    links = tuple(_links(data, {*site_data, *broker_data}, faults)) if data.get("links") is not None else ()
+    # Without the names of all places, none in a link is known to be wrong.
+    complete = site_data is data.get("sites") and not report.misspelt("brokers")
+    complete &= broker_data is data.get("brokers") or data.get("brokers") is None
+    places = {*site_data, *broker_data} if complete else None
+    links = tuple(_links(data, places, faults)) if data.get("links") is not None else ()
     if faults:
         raise InvalidInput(by_line(faults), "inventory")
     return Inventory({site.name: site for site in sites}, brokers, links)
@@ -204,7 +207,8 @@ def _fields(
     """The valid fields of one entry and the report of its faults; ``None`` if it is not a mapping."""
     subject, field, data = f"{kind} {quoted(name)}: ", f"{kind}s", entries[name]
     if not isinstance(data, Mapping):
-        message = f"{subject}is {kind_of_value(data)} (expected a mapping)"
+        right = "'broker_address:'" if kind == "broker" else "'spe_address:' and 'broker_address:'"
+        message = f"{subject}is {kind_of_value(data)} (expected a mapping with {right})"
         faults.append(Fault(message, field=field, line=line_of(entries, name)))
         return None
     report = FaultReport(faults, data, subject=subject)
@@ -254,6 +258,7 @@ def _engines(fields: dict[str, Any], report: FaultReport) -> tuple[Engine, ...]:
     listed = fields.pop("engines", None)
     if listed is None:
         given = any(report.data.get(name) is not None for name in ("spe_address", "engines"))
+        given |= report.misspelt("engines")
         if "spe_address" not in inline and not given:
             report.add(
                 "spe_address", "is missing (expected an engine's address, or a list 'engines')", shown=""
@@ -314,8 +319,8 @@ def _values(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _NESTED[name](**value) if name in _NESTED else value for name, value in fields.items()}
 
 
-def _links(data: Mapping[str, Any], places: Collection[str], faults: Faults) -> Iterator[Link]:
-    """The links between places, each once for each direction."""
+def _links(data: Mapping[str, Any], places: Collection[str] | None, faults: Faults) -> Iterator[Link]:
+    """The links between places, each once for each direction; ``places`` are their names, if known."""
     listed = data["links"]
     if not isinstance(listed, list):
         report_wrong_shape(FaultReport(faults, data), "links", "a list of links")
@@ -334,13 +339,16 @@ def _links(data: Mapping[str, Any], places: Collection[str], faults: Faults) -> 
 
 
 def _check_link(
-    fields: Mapping[str, Any], places: Collection[str], seen: set[tuple[str, str]], report: FaultReport
+    fields: Mapping[str, Any],
+    places: Collection[str] | None,
+    seen: set[tuple[str, str]],
+    report: FaultReport,
 ) -> None:
     ends = fields.get("source"), fields.get("target")
     for name, place in zip(("from", "to"), ends, strict=True):
-        if place is not None and place not in places:
-            near = get_close_matches(place, places, n=1)
-            right = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(places))}"
+        if place is not None and places is not None and place not in places:
+            near = closest(place, places)
+            right = f"did you mean {near!r}?" if near else f"known: {', '.join(sorted(places))}"
             report.add(name, f"is not a site or broker of the inventory ({right})")
     if not report.sound:
         return

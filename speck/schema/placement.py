@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -58,12 +58,16 @@ def _check_policy(name: str, report: FaultReport) -> None:
         report.add("policy", f"is not a placement policy ({right})")
 
 
-def report_unknown_jobs(entries: Iterable[Any], faults: Faults, parts: Mapping[str, Sequence[str]]) -> None:
+def report_unknown_jobs(
+    entries: Sequence[Any], faults: Faults, parts: Mapping[str, Sequence[str]], *, complete: bool = True
+) -> None:
     """Add a fault for each name in ``with`` and ``apart`` that is no other job's.
 
-    ``parts`` are the names of the jobs of queries with a cut, by that of the query.
+    ``parts`` are the names of the jobs of queries with a cut, by that of the query.  If the entries are not
+    ``complete``, or one has no name, an unknown name may be that of the job which is missing.
     """
     listed = [each for each in entries if isinstance(each, Mapping) and isinstance(each.get("job_name"), str)]
+    complete = complete and len(listed) == len(entries)
     names = dict.fromkeys(name for each in listed for name in parts.get(each["job_name"]) or part_jobs(each))
     suggestions = Suggestions(names)
     for entry in listed:
@@ -74,7 +78,8 @@ def report_unknown_jobs(entries: Iterable[Any], faults: Faults, parts: Mapping[s
             elif name not in names:
                 near = suggestions.near(name)
                 right = f"did you mean {near[0]!r}?" if near else "expected another job of this composition"
-                report.add(path, f"is not a job of this composition ({right})")
+                if near or complete:
+                    report.add(path, f"is not a job of this composition ({right})")
 
 
 def _named_jobs(entry: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ from speck.core.topic import matches
 from speck.core.trigger import REAL_TIME
 from speck.errors import Fault, InvalidInput
 from speck.schema.edges import Edges, declared_edges
-from speck.schema.fault_report import FaultReport, Faults, listed
+from speck.schema.fault_report import FaultReport, Faults, closest, listed
 from speck.schema.for_each import Entry, once, unfolded
-from speck.schema.schemas import JobSchema, SqlJobSchema
-from speck.schema.validation import by_line, require_mapping
+from speck.schema.schemas import CompositionSchema, JobSchema, SqlJobSchema, TypedTopicSchema
+from speck.schema.validation import by_line, report_unknown_fields, require_mapping
 from speck.schema.yaml.documents import read_document
 from speck.schema.yaml.lines import line_of
 from speck.schema.yaml.parser import Document
@@ -32,6 +32,8 @@ SUFFIX = ".sql"
 MOST_TABLES = 64  # of a composition
 _MOST_BYTES = 64 * 1024
 _OF_QUERY = ("format", "cut", "rest")
+_NAMELESS = TypedTopicSchema().load_fields.keys() - {"as"}  # fields that leave a topic its own table's name
+_FIELDS = JobSchema().load_fields.keys()
 _GIVEN_BY_QUERY = ("source_topic", "entry_class", "job_path", "key_split", "output_mode")
 
 # sqlglot is imported for a composition that has a query, and for no other.
@@ -45,6 +47,50 @@ class QueryText:
     file: str = ""
 
 
+@dataclass(frozen=True)
+class Unread:
+    """The tables that a query may name and that are not known only since the document has another fault.
+
+    ``any`` is true if their names cannot be told.
+    """
+
+    names: frozenset[str] = frozenset()
+    any: bool = False
+
+    @classmethod
+    def of(cls, topics: object, edges: Edges, entries: Iterable[Any], report: FaultReport) -> Unread:
+        """Those of the block ``topics`` and of jobs that have a fault, or are not made.
+
+        ``entries`` are the data of all jobs, ``report`` is that of the document.
+        """
+        block: Mapping[str, Any] = topics if isinstance(topics, Mapping) else {}
+        unnamed = report.misspelt("topics") or (topics is not None and topics is not block)
+        names = set[str]()
+        for topic in edges.faulty:
+            values, name = block.get(topic), edges.typed.get(topic, {}).get("name")
+            names.add(str(name or table_name(topic)).lower())
+            nameless = isinstance(values, Mapping) and values.keys() <= _NAMELESS
+            unnamed |= name is None and not nameless
+        for each in entries:
+            written = each.get("sink_topic") if isinstance(each, Mapping) else None
+            if isinstance(each, Mapping) and each.get(SQL) is not None:
+                unnamed |= not isinstance(written, str)
+            elif isinstance(written, str) and _is_misspelt(each):
+                names.add(table_name(written))
+        return cls(frozenset(names), unnamed)
+
+    def explains(self, name: str, tables: Collection[str]) -> bool:
+        """True if a table that is not among ``tables`` is probably one of these."""
+        return name in self.names or (self.any and closest(name, tables) is None)
+
+    def plus(self, topic: object) -> Unread:
+        """These, and the table that a query with a fault writes."""
+        return replace(self, names=self.names | {table_name(topic)}) if isinstance(topic, str) else self
+
+
+NOTHING_UNREAD = Unread()
+
+
 @dataclass
 class Queries:
     """The bound queries of one document, by the index of the job's entry."""
@@ -56,14 +102,15 @@ class Queries:
     def of(
         cls,
         entries: Sequence[Entry],
-        typed: Mapping[str, Mapping[str, Any]],
-        data: Mapping[str, Any],
+        edges: Edges,
         roots: Sequence[Path],
         sent: Mapping[str, SentFile],
         faults: Faults,
+        unread: Unread = NOTHING_UNREAD,
     ) -> Queries:
-        """Bind all queries; ``typed`` are the fields of ``topics:``, whose data is in ``data``."""
-        tables = _tables(typed, data, faults)
+        """Bind all queries to the tables of ``edges``, but those that read one which is ``unread``."""
+        tables, faulty = _tables(edges, faults)
+        unread = replace(unread, names=unread.names | faulty)
         found = cls()
         waiting: dict[int, Entry] = {}
         for place, entry in enumerate(entries):
@@ -71,15 +118,28 @@ class Queries:
                 report = _report(entry, faults)
                 if (text := _text(entry.data, roots, sent, report)) is not None:
                     found.texts[place], waiting[place] = text, entry
-        found._bind_all(waiting, tables, faults)
+                else:
+                    unread = unread.plus(entry.data.get("sink_topic"))
+        found._bind_all(waiting, tables, faults, unread)
         return found
 
-    def _bind_all(self, waiting: dict[int, Entry], tables: dict[str, Contract], faults: Faults) -> None:
-        """Bind each query once the tables of those before it are known, in any order of the jobs."""
+    def _bind_all(
+        self, waiting: dict[int, Entry], tables: dict[str, Contract], faults: Faults, unread: Unread
+    ) -> None:
+        """Bind each query once the tables of those before it are known, in any order of the jobs.
+
+        One that reads the table of a query with a fault has none for that.
+        """
         while waiting:
-            ready = [place for place in waiting if self._names(place) <= tables.keys()]
-            for place in ready or list(waiting):
-                self._bind(place, waiting.pop(place), tables, faults)
+            names = {place: self._names(place) - tables.keys() for place in waiting}
+            ready = [place for place in waiting if not names[place]]
+            vain = [place for place in waiting if any(unread.explains(each, tables) for each in names[place])]
+            awaited = {_output(entry) for entry in waiting.values()}
+            wrong = [place for place in waiting if not names[place] <= awaited]
+            for place in ready or vain or wrong or list(waiting):
+                entry = waiting.pop(place)
+                if place in vain or not self._bind(place, entry, tables, faults):
+                    unread = unread.plus(entry.data.get("sink_topic"))
 
     def _names(self, place: int) -> set[str]:
         from speck.sql.bind import tables_of
@@ -89,7 +149,8 @@ class Queries:
         except SqlError:
             return set()  # its faults are reported when it is bound
 
-    def _bind(self, place: int, entry: Entry, tables: dict[str, Contract], faults: Faults) -> None:
+    def _bind(self, place: int, entry: Entry, tables: dict[str, Contract], faults: Faults) -> bool:
+        """Bind a query and add the table that it writes; false if it has a fault, which is reported."""
         from speck.sql.bind import bind
 
         given = entry.data.get("arguments")
@@ -103,10 +164,11 @@ class Queries:
             )
         except SqlError as error:
             faults += [query_fault(entry, self.texts[place], each) for each in error.faults]
-            return
+            return False
         self.bound[place] = query
         if isinstance(topic := entry.data.get("sink_topic"), str):
             self._add_output(topic, query, entry, tables, faults)
+        return True
 
     def _add_output(
         self, topic: str, query: Query, entry: Entry, tables: dict[str, Contract], faults: Faults
@@ -125,17 +187,23 @@ class Queries:
             tables[written.name] = written
 
 
-def _tables(
-    typed: Mapping[str, Mapping[str, Any]], data: Mapping[str, Any], faults: Faults
-) -> dict[str, Contract]:
-    """The tables of ``topics:``, by their names in small letters."""
-    blocks = data.get("topics")
-    tables: dict[str, Contract] = {}
-    for topic, values in typed.items():
+def _output(entry: Entry) -> str:
+    """The name of the table that a query writes; empty if its topic has a fault."""
+    topic = entry.data.get("sink_topic")
+    return table_name(topic) if isinstance(topic, str) else ""
+
+
+def _tables(edges: Edges, faults: Faults) -> tuple[dict[str, Contract], set[str]]:
+    """The tables of ``topics:``, by their names in small letters, and the names of those with a fault."""
+    blocks = edges.data.get("topics")
+    tables, faulty = dict[str, Contract](), set[str]()
+    for topic, values in edges.typed.items():
         inner = blocks.get(topic) if isinstance(blocks, Mapping) else None
         subject = f"topics: {topic!r}: "
         report = FaultReport(faults, inner if isinstance(inner, Mapping) else {}, subject=subject)
-        if (contract := _contract(topic, values, report)) is None:
+        if (contract := _contract(topic, values, report, faulty=topic in edges.faulty)) is None:
+            if not report.sound:
+                faulty.add(str(values.get("name", table_name(topic))).lower())
             continue
         earlier = tables.setdefault(contract.name.lower(), contract)
         overlap = next(
@@ -157,15 +225,18 @@ def _tables(
         faults.append(
             Fault(f"topics has {len(tables)} schemas (expected at most {MOST_TABLES})", field="topics")
         )
-    return tables
+    return tables, faulty
 
 
 def _overlap(one: Contract, other: Contract) -> bool:
     return matches(one.topic, other.topic) or matches(other.topic, one.topic)
 
 
-def _contract(topic: str, values: Mapping[str, Any], report: FaultReport) -> Contract | None:
+def _contract(topic: str, values: Mapping[str, Any], report: FaultReport, *, faulty: bool) -> Contract | None:
+    """The table of a topic; ``None`` without a schema.  One with a fault may have it misspelt."""
     columns = values.get("schema")
+    if columns is None and faulty:
+        return None
     if columns is None:
         for name in ("as", "at", "format", "event_time", "watermark"):
             if report.data.get(name) is not None and report.data.get("schema") is None:
@@ -184,13 +255,13 @@ def _contract(topic: str, values: Mapping[str, Any], report: FaultReport) -> Con
         int(values["watermark"] * 1000) if values.get("watermark") is not None else None,
         tuple(values.get("at", ())),
     )
-    return _timed(contract, report)
+    return _timed(contract, report, faulty=faulty)
 
 
-def _timed(contract: Contract, report: FaultReport) -> Contract | None:
+def _timed(contract: Contract, report: FaultReport, *, faulty: bool) -> Contract | None:
     """A contract whose ``event_time`` is one of its columns."""
     if contract.event_time is None:
-        if contract.watermark_ms is not None:
+        if contract.watermark_ms is not None and not faulty:
             report.add("watermark", "needs an event_time (expected the name of a column)", shown="")
         return contract
     column = contract.column(contract.event_time)
@@ -261,13 +332,18 @@ def _report(entry: Entry, faults: Faults) -> FaultReport:
 
 def schema_of(data: Mapping[str, Any], plain: JobSchema) -> JobSchema:
     """The schema of a job: that of its query if it has one."""
-    return SqlJobSchema() if data.get(SQL) is not None else plain
+    return SqlJobSchema() if data.get(SQL) is not None or _is_misspelt(data) else plain
+
+
+def _is_misspelt(data: Mapping[str, Any]) -> bool:
+    """True if an unknown field of a job is probably ``sql``, misspelt."""
+    return any(key not in _FIELDS and closest(str(key), _FIELDS) == SQL for key in data)
 
 
 def check_fields(data: Mapping[str, Any], report: FaultReport) -> None:
     """Report the fields that do not stand beside a query, or that need one."""
     if data.get(SQL) is None:
-        for name in _OF_QUERY:
+        for name in () if report.misspelt(SQL) else _OF_QUERY:
             if data.get(name) is not None:
                 report.add(name, "needs a query (expected sql: SELECT ..., or none)")
         return
@@ -312,12 +388,13 @@ def queries_of(
 
     Raises :class:`~speck.errors.InvalidInput` with the faults of ``topics`` and of the queries.
     """
-    document, edges, faults = _read(text)
+    document, edges, report, faults = _read(text)
     data, entries = document.value, list[Entry]()
     if isinstance(data.get("jobs"), list):
         sites = inventory or Inventory()
         entries = unfolded(data, sites, faults, may_refer=document.may_refer, complete=False)
-    queries = Queries.of(entries, edges.typed, data, roots, {}, faults)
+    unread = Unread.of(data.get("topics"), edges, (), report)
+    queries = Queries.of(entries, edges, roots, {}, faults, unread)
     _refuse(once(faults, {_name(each): each.template for each in entries if each.template}))
     found = ((entries[place], query) for place, query in sorted(queries.bound.items()))
     return {_name(entry): BoundQuery(query, entry) for entry, query in found}
@@ -328,16 +405,18 @@ def tables_of(text: bytes) -> dict[str, Contract]:
 
     Raises :class:`~speck.errors.InvalidInput` with the faults of ``topics``.
     """
-    document, edges, faults = _read(text)
-    found = _tables(edges.typed, document.value, faults)
+    _, edges, _, faults = _read(text)
+    found, _ = _tables(edges, faults)
     _refuse(faults)
     return found
 
 
-def _read(text: bytes) -> tuple[Document, Edges, Faults]:
+def _read(text: bytes) -> tuple[Document, Edges, FaultReport, Faults]:
     document = read_document(text)
     data, faults = require_mapping(document.value, "composition", "jobs"), document.faults
-    return document, declared_edges(data, FaultReport(faults, data)), faults
+    report = FaultReport(faults, data)
+    report_unknown_fields(data, CompositionSchema(), report)  # one of them may be the tables'
+    return document, declared_edges(data, report), report, faults
 
 
 def _refuse(faults: Sequence[Fault]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -17,12 +15,10 @@ from speck.core.job import PLACED_FIELDS, POOLED, Job
 from speck.core.names import JOB_NAME
 from speck.core.needs import Needs, of_each_scheme
 from speck.core.placement import ANY, Expects
-from speck.core.start import EARLIEST, LATEST, parse_start, start_millis
-from speck.core.topic import matches
-from speck.core.trigger import REAL_TIME, parse_trigger
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
 from speck.schema.code import CodeChecker, SentFile
-from speck.schema.fault_report import NO_SITES, FaultReport, listed
+from speck.schema.fault_report import NO_SITES, SUGGESTION_BUDGET, FaultReport, closest, listed
+from speck.schema.job_checks import check_broker, check_on_error, start_of, trigger_of
 from speck.store.jobfile import SUFFIXES
 
 # Fields that the resolver determines; the others enter the job as written.
@@ -31,7 +27,9 @@ _RESOLVED = frozenset((*PLACED_FIELDS, "engine", "site", "trigger", "start", "si
 
 NO_PARTITIONS: Mapping[str, int] = MappingProxyType({})  # by topic
 _PLACE = ("site", "spe_address")
+_SITES = ("site", "sites", "for_each")  # the fields that give a job its addresses
 _BROKERS = {"source_broker": ("source_topic", "park_topic"), "sink_broker": ("sink_topic",)}
+_MOST_LISTED = 20  # names in a message
 _TOPICS = ("source_topic", "sink_topic", "park_topic")
 Steps = tuple[str | int, ...]  # the keys from a job's data to a value
 
@@ -62,6 +60,9 @@ class Resolver:
             SAME_SCHEME.get(scheme, scheme) for kind in self._registry.brokers for scheme in kind.schemes
         )
         self._expected_engine = _forms(scheme for kind in self._registry.engines for scheme in kind.schemes)
+        self._engines = sorted({kind.engine for kind in self._registry.engines})
+        self._places = (*self._sites, *self._inventory.brokers)
+        self._meant: dict[str, str | None] = {}  # the known name that an unknown one probably is
 
     @property
     def sites(self) -> Mapping[str, Site]:
@@ -84,6 +85,7 @@ class Resolver:
         Adds its faults to ``report``; ``None`` if that has any.  The addresses that SpecK is to choose are
         empty; of an engine in a pool it is the first one's.
         """
+        self._check_engine(fields, report)
         if fields.get("site") == ANY or report.data.get("sites") is not None:
             return self._movable_job(fields, report)
         site = self._site(fields, report)
@@ -105,9 +107,9 @@ class Resolver:
             resolved |= self.code.query_runner(kind, report)
         elif kind is not None:
             resolved["code_hash"] = self.code.check(fields, kind, report)
-        trigger = _trigger(fields, kind, report)
-        start = _start(fields, resolved, report)
-        _check_on_error(fields, kind, report)
+        trigger = trigger_of(fields, kind, report)
+        start = start_of(fields, resolved, report)
+        check_on_error(fields, kind, report)
         if kind is not None:
             for each in self._registry.misfits(self._needs(fields, kind.engine, resolved), kind):
                 report.add(each.field, each.predicate, shown=None if each.value else "")
@@ -147,8 +149,9 @@ class Resolver:
             for address in self._brokers(name, resolved):
                 broker = self._registry.broker_kind(address)
                 if broker is not None:
-                    here = [each for each in topics if fields.get(each) is not None]
-                    _check_broker(fields, broker, address, name, here, report)
+                    # The topic of a query with a fault is empty.
+                    here = [each for each in topics if fields.get(each)]
+                    check_broker(fields, broker, address, name, here, report)
                     for topic in here:
                         self._check_partitions(str(fields[topic]), broker, address, topic, report)
 
@@ -173,7 +176,8 @@ class Resolver:
     def _movable_job(self, fields: Mapping[str, Any], report: FaultReport) -> Job | None:
         """A job whose site is one of several: its address, and the brokers not given, are empty."""
         sites = self._allowed(fields, report)
-        if (engine := _named_engine(fields, report)) is None:
+        engine = _named_engine(fields, report)
+        if engine is None or self._is_unknown(fields.get("engine")):
             return None
         given = [
             name
@@ -197,19 +201,14 @@ class Resolver:
         if written == "sites" and report.data.get("site") is not None:
             report.add("site", "is given beside 'sites' (expected one of them)")
         if not self._sites:
-            report.add(written, f"has no site to choose from ({self.known_sites()})")
+            report.add(written, f"has no site to choose from ({NO_SITES})")
             return ()
         names: tuple[str, ...] = fields.get("sites", ()) if written == "sites" else (ANY,)
         if names != (ANY,):
             for index, name in enumerate(names):
                 if name not in self._sites:
-                    near = self._near_site(name)
-                    report.add(("sites", index), f"is not a site of the inventory ({near})")
+                    report.add(("sites", index), self.no_site(name))
         return names
-
-    def _near_site(self, name: str) -> str:
-        near = get_close_matches(name, self._sites, n=1)
-        return f"did you mean {near[0]!r}?" if near else self.known_sites()
 
     def _kind_at(self, needs: Needs, sites: Sequence[str], report: FaultReport) -> EngineKind | None:
         """The first kind of engine at these sites that fits a job; the first of all if none does.
@@ -250,7 +249,7 @@ class Resolver:
     def _site(self, fields: Mapping[str, Any], report: FaultReport) -> Site | None:
         name = fields.get("site")
         if name is not None and name not in self._sites:
-            report.add("site", f"is not a site of the inventory ({self.known_sites()})")
+            report.add("site", self.no_site(name))
         return self._sites.get(name or "")
 
     def _site_name(self, fields: Mapping[str, Any]) -> str | None:
@@ -258,9 +257,18 @@ class Resolver:
         named = fields.get("spe_address")
         return named if named in self._sites else fields.get("site")
 
-    def known_sites(self) -> str:
-        """The sites of the inventory, for messages."""
-        return f"known: {', '.join(sorted(self._sites))}" if self._sites else NO_SITES
+    def no_site(self, name: str) -> str:
+        """The predicate of a name that is no site's: the site that is probably meant, or those known."""
+        return f"is not a site of the inventory ({self._known(name, self._sites)})"
+
+    def _known(self, name: str, known: Collection[str]) -> str:
+        """The one of these names that is probably meant, or all of them, for messages."""
+        if name not in self._meant and len(self._meant) * len(known) <= SUGGESTION_BUDGET:
+            self._meant[name] = closest(name, known)
+        near = self._meant.get(name)
+        if near in known:
+            return f"did you mean {near!r}?"
+        return f"known: {listed(sorted(known), _MOST_LISTED)}" if known else NO_SITES
 
     def _engine_address(
         self, fields: Mapping[str, Any], site: Site | None, report: FaultReport
@@ -268,11 +276,22 @@ class Resolver:
         name = "spe_address"
         if name not in fields:
             _report_missing(name, fields, report, site, self._expected_engine)
-            return _engine_address(site, fields.get("engine"), "site", report) if site is not None else None
+            return self._address_at(site, fields, "site", report) if site is not None else None
         value = fields[name]
         if value in self._sites:
-            return _engine_address(self._sites[value], fields.get("engine"), name, report)
-        return self._canonical(name, value, "an engine address", self._expected_engine, report)
+            return self._address_at(self._sites[value], fields, name, report)
+        return self._canonical(name, value, "an engine address", self._expected_engine, report, self._sites)
+
+    def _address_at(
+        self, site: Site, fields: Mapping[str, Any], named_by: str, report: FaultReport
+    ) -> str | None:
+        """The address of a job's engine at a site; ``None`` if a fault of another field leaves it open."""
+        engine = fields.get("engine")
+        others = [name for name in ("engine", "spe_address") if name not in fields]
+        faulty = any(report.data.get(name) is not None or report.misspelt(name) for name in others)
+        if self._is_unknown(engine) or (faulty and len(site.engines) > 1):
+            return None
+        return _engine_address(site, engine, named_by, report)
 
     def _broker(
         self, name: str, fields: Mapping[str, Any], site: Site | None, report: FaultReport
@@ -283,7 +302,8 @@ class Resolver:
         value = fields[name]
         if (named := self._inventory.broker_named(value)) is not None:
             return canonical(named.broker_address)
-        address = self._canonical(name, value, "a broker address", self._expected_broker, report)
+        expected, places = self._expected_broker, self._places
+        address = self._canonical(name, value, "a broker address", expected, report, places)
         if address is not None and self._registry.broker_kind(address) is None:
             predicate = f"is not served by any installed binder (expected {self._expected_broker})"
             report.add(name, predicate, shown=repr(redacted(value)))
@@ -303,16 +323,19 @@ class Resolver:
         if address in self._sites:
             site, address, inner["site"] = address, None, inner["spe_address"]
         if address is None and site is None:
-            report.add(path, "has no place (expected site or spe_address)", shown="")
+            if not any(report.misspelt(*step) for step in inner.values()):
+                report.add(path, "has no place (expected site or spe_address)", shown="")
             return "", None
         if site is not None and site not in self._sites:
-            report.add(inner["site"], f"is not a site of the inventory ({self._near_site(site)})")
+            report.add(inner["site"], self.no_site(site))
             return "", site
         if address is None:
             return self._only_engine(self._sites[str(site)], engine, inner["site"], report), site
         kinds = [kind for kind in self._registry.engines if kind.engine == engine]
         right = _forms(scheme for kind in kinds for scheme in kind.schemes)
-        found = self._canonical(inner["spe_address"], address, "an engine address", right, report)
+        found = self._canonical(
+            inner["spe_address"], address, "an engine address", right, report, self._sites
+        )
         if found is not None and self._registry.engine_kind(engine, found) is None:
             predicate = f"is not an engine of kind {engine!r} (expected {right})"
             report.add(inner["spe_address"], predicate, shown=repr(redacted(address)))
@@ -330,8 +353,15 @@ class Resolver:
         return ""
 
     def _canonical(
-        self, name: str | Steps, value: str, kind: str, expected: str, report: FaultReport
+        self,
+        name: str | Steps,
+        value: str,
+        kind: str,
+        expected: str,
+        report: FaultReport,
+        places: Collection[str],
     ) -> str | None:
+        """The canonical address; ``None`` with a fault.  ``places`` are the names that may stand for one."""
         try:
             return canonical(value)
         except BadAddress as error:
@@ -339,12 +369,27 @@ class Resolver:
             if str(error) == NOT_AN_ADDRESS:
                 predicate = f"is not {kind} (expected {expected})"
                 if JOB_NAME.match(value):
-                    sites = self.known_sites()
-                    predicate = f"is neither {kind} nor a site (expected {expected}; {sites})"
+                    known = self._known(value, places)
+                    predicate = f"is neither {kind} nor a site (expected {expected}; {known})"
             report.add(name, predicate, shown=repr(redacted(value)))
             return None
 
+    def _check_engine(self, fields: Mapping[str, Any], report: FaultReport) -> None:
+        if self._is_unknown(engine := fields.get("engine")):
+            report.add("engine", self._not_installed(str(engine)))
+
+    def _is_unknown(self, engine: str | None) -> bool:
+        """True if a job names an engine of which no binder is installed, which is a fault by itself."""
+        return engine is not None and engine not in self._engines
+
+    def _not_installed(self, engine: str) -> str:
+        near = closest(engine, self._engines)
+        right = f"did you mean {near!r}?" if near else f"installed: {', '.join(self._engines) or 'none'}"
+        return f"is not served by any installed binder ({right})"
+
     def _engine(self, fields: Mapping[str, Any], address: str, report: FaultReport) -> EngineKind | None:
+        if self._is_unknown(fields.get("engine")):
+            return None
         engine = fields.get("engine") or engine_of(address)
         if not engine:
             predicate = f"is not an engine address (expected {self._expected_engine})"
@@ -361,8 +406,7 @@ class Resolver:
         ]
         if schemes:
             return f"does not fit spe_address {redacted(address)!r} (expected {_forms(schemes)})"
-        names = ", ".join(sorted({kind.engine for kind in self._registry.engines})) or "none"
-        return f"is not served by any installed binder (installed: {names})"
+        return self._not_installed(engine)
 
 
 def _engine_address(site: Site, engine: str | None, named_by: str, report: FaultReport) -> str | None:
@@ -414,73 +458,10 @@ def _forms(schemes: Iterable[str]) -> str:
 def _report_missing(
     name: str, fields: Mapping[str, Any], report: FaultReport, site: Site | None, expected: str
 ) -> None:
-    """Report a missing address, unless it was given (and is wrong), or a site supplies it."""
-    if site is None and "site" not in fields and report.data.get(name) is None:
+    """Report a missing address, unless it was given (and is wrong), or a site supplies it.
+
+    A site that is itself wrong, or in a misspelt field, is reported already.
+    """
+    placed = "site" in fields or report.data.get("site") is not None or any(map(report.misspelt, _SITES))
+    if site is None and not placed and report.data.get(name) is None:
         report.add(name, f"is missing (expected {expected}, or a site)", shown="")
-
-
-def _check_on_error(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> None:
-    on_error, topic = fields.get("on_error", "fail"), fields.get("park_topic")
-    if on_error == "park" and report.data.get("park_topic") is None:
-        report.add(
-            "park_topic", "is missing (expected the topic for parked messages, or on_error: skip)", shown=""
-        )
-    if on_error != "park" and topic is not None:
-        report.add("park_topic", f"does not fit on_error {on_error!r} (expected on_error: park)")
-    if topic is not None and matches(str(fields.get("source_topic", "")), topic):
-        report.add("park_topic", "is among the topics that the job reads (expected another one)")
-    on_flink = kind is not None and kind.engine == "flink"
-    if on_error != "fail" and on_flink and str(fields.get("job_path", "")).endswith(".py"):
-        why = "which runs its functions on batches of messages, so that the one that fails is not known"
-        report.add("on_error", f"does not fit a Python program on Flink, {why} (expected fail)")
-
-
-def _check_broker(
-    fields: Mapping[str, Any],
-    broker: BrokerKind,
-    address: str,
-    name: str,
-    topics: Sequence[str],
-    report: FaultReport,
-) -> None:
-    """Check that the broker at an address, which may be the one called ``name``, fits a job."""
-    for topic in topics:
-        fault = broker.topic_fault(str(fields[topic])) if broker.topic_fault is not None else None
-        if fault is not None:
-            report.add(topic, f"{fault}, for broker {address}")
-    if name == "sink_broker" and fields.get("retain", False) and not broker.retains:
-        report.add("retain", f"does not fit broker {address}, which retains no messages (expected false)")
-    if name == "source_broker" and fields.get("start", LATEST) != LATEST and not broker.replays:
-        why = f"of {broker.name}, which keeps no messages that were read"
-        report.add("start", f"does not fit broker {address} {why} (expected latest)")
-    if fields.get("key_split") is not None and not broker.splits:
-        right = "expected brokers with MQTT"
-        report.add("key_split", f"does not fit broker {address} of {broker.name} ({right})", shown="")
-
-
-def _start(fields: Mapping[str, Any], resolved: Mapping[str, Any], report: FaultReport) -> str:
-    """The start of a job in its stored form; :data:`LATEST` for one with a fault."""
-    if (given := fields.get("start", LATEST)) == LATEST:
-        return LATEST
-    start = parse_start(given)
-    if start != EARLIEST and start_millis(start) > time.time() * 1000:
-        report.add("start", "is in the future (expected latest, earliest, or a time that has passed)")
-    if "source_broker" in resolved.get("placed", ()):
-        report.add("start", "does not fit a source that SpecK places (expected a source_broker, or latest)")
-    return start
-
-
-def _trigger(fields: Mapping[str, Any], kind: EngineKind | None, report: FaultReport) -> str | None:
-    trigger = fields.get("trigger")
-    if trigger is None or (kind is not None and kind.engine != "spark"):
-        return None
-    if trigger == REAL_TIME:
-        _check_real_time(fields, report)
-    return parse_trigger(trigger)
-
-
-def _check_real_time(fields: Mapping[str, Any], report: FaultReport) -> None:
-    if fields.get("key_split") is not None:
-        report.add("trigger", "does not fit a job that is split by keys (expected an interval)")
-    if fields.get("output_mode", "update") != "update":
-        report.add("output_mode", f"does not fit trigger {REAL_TIME!r} (expected update, or none)")

@@ -8,7 +8,7 @@ from typing import Any
 from marshmallow import ValidationError
 
 from speck.errors import Fault, InvalidInput
-from speck.schema.fault_report import FaultReport, kind_of_value
+from speck.schema.fault_report import MISSING, FaultReport, kind_of_value
 from speck.schema.fields import StrictSchema
 from speck.schema.yaml.lines import line_of
 
@@ -37,7 +37,7 @@ def refuse_other_file(data: Mapping[str, Any], subject: str, field: str, other: 
 def report_wrong_shape(report: FaultReport, field: str, expected: str) -> None:
     """Report a field that is missing or of another kind than ``expected``, without its value."""
     value = report.data.get(field)
-    predicate = "is missing" if field not in report.data else f"is {kind_of_value(value)}"
+    predicate = MISSING if field not in report.data else f"is {kind_of_value(value)}"
     report.add(field, f"{predicate} (expected {expected})", shown="")
 
 
@@ -55,7 +55,9 @@ def validate_fields(schema: StrictSchema, data: Mapping[str, Any], report: Fault
     try:
         return dict(schema.load(data))
     except ValidationError as error:
-        for path, predicate in _flat(error.messages_dict):
+        unknown = schema.error_messages["unknown"]
+        # Unknown fields first: one of them may be a missing one, misspelt.
+        for path, predicate in sorted(_flat(error.messages_dict), key=lambda each: each[1] != unknown):
             _record(schema, path, predicate, report)
         valid = error.valid_data
         return dict(valid) if isinstance(valid, Mapping) else {}
@@ -79,8 +81,10 @@ def _record(schema: StrictSchema, path: tuple[Any, ...], predicate: str, report:
                 field = nested.load_fields[step]
                 nested = getattr(field, "inner", field).schema
         report.add_unknown(path, nested.load_fields)
-    else:
-        report.add(path, predicate, shown=None if _HIDDEN.isdisjoint(path) else "")
+        return
+    if predicate.startswith("("):  # of a mapping: the kind of the value is not known where it was read
+        predicate = f"is {kind_of_value(report.value(path))} {predicate}"
+    report.add(path, predicate, shown=None if _HIDDEN.isdisjoint(path) else "")
 
 
 def by_line(faults: Iterable[Fault]) -> list[Fault]:

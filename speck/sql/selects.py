@@ -260,7 +260,11 @@ class Binder:
         if (found := self.tables.get(name.lower())) is not None:
             return found
         near = get_close_matches(name.lower(), self.tables, n=1)
-        known = f"the tables are {', '.join(sorted(self.tables))}" if self.tables else "'topics:' names none"
+        known = (
+            f"the tables are {', '.join(sorted(self.tables))}"
+            if self.tables
+            else "expected one with a schema under 'topics:'"
+        )
         right = f"did you mean {near[0]!r}?" if near else known
         raise SqlError([*self.faults, self.source.fault(f"table {name!r} is not known ({right})", node)])
 

@@ -255,7 +255,7 @@ FAULTS = {
     ("rest: D", "rest: D\n  site: D"): (15, "site does not fit a query that runs at several sites"),
     ("rest: D", "rest: D\n  sites: [A]"): (15, "sites does not fit a query that runs at several sites"),
     ("rest: D", "rest: D\n  source_broker: D"): (15, "source_broker does not fit a query that runs at sev"),
-    ("at: [A, B]", "at: [A, X]"): (15, "sql: table 'bids' is published at 'X', which is not a site of the i"),
+    ("at: [A, B]", "at: [A, X]"): (5, "topics: 'bid/+': at.1 'X' is not a site of the inventory (known: A"),
     ("    at: [A, B]\n", ""): (
         12,
         "cut 'filter' needs the site where table 'bids' is published (expected 'at",

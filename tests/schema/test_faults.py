@@ -218,7 +218,6 @@ jobs:
         read(root, text)
     assert [(fault.line, fault.job, fault.field) for fault in caught.value.faults] == [
         (1, None, "name"),
-        (3, "A", "spe_address"),
         (4, "A", "spe_adress"),
         (5, "A", "source_broker"),
         (8, "A", "sink_topic"),

@@ -230,7 +230,7 @@ def test_each_fault_has_its_line_and_is_told_once(root: Path, written: str, slip
     assert written in ONE
     found = faults(root, ONE.replace(written, slip, 1))
     assert fault.format(job="job 'clean-${each.site:lower}'") in found
-    assert len(found) == (2 if slip == "source_topics" else 1)
+    assert len(found) == 1
 
 
 def test_a_fault_of_an_argument_with_the_site_in_its_name_has_its_line(root: Path) -> None:
