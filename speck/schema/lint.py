@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from speck.core.draft import FREE
@@ -18,25 +18,60 @@ from speck.schema.fault_report import FaultReport, Suggestions, listed
 def lint(graph: Graph, sources: Mapping[str, Mapping[str, Any]], edges: Edges | None = None) -> list[Fault]:
     """The warnings about a composition by line; ``sources`` are the jobs' data, by job name.
 
-    Declared ``edges`` are no mistakes.
+    Declared ``edges`` are no mistakes.  Nor are topics with an entry under ``topics``, which says what comes
+    from outside, unless a similar topic is open too, or the same one is used at another broker.
     """
     edges = edges or Edges()
     faults: list[Fault] = []
     flows = graph.with_parked
     brokers_written, brokers_read = _brokers(flows.writers), _brokers(graph.readers)
-    written = Suggestions(dict.fromkeys(each.topic for each in flows.writers))
-    read = Suggestions(dict.fromkeys(each.topic for each in graph.readers))
-    unwritten = _by_topic(
-        _but(flows.sources, edges.is_source), lambda each: _unwritten(each, brokers_written, written)
-    )
-    unread = _by_topic(_but(graph.sinks, edges.is_sink), lambda each: _unread(each, brokers_read, read))
-    for topic, message, readers in unwritten:
+    written = Suggestions(dict.fromkeys([*(each.topic for each in flows.writers), *edges.typed]))
+    read = Suggestions(dict.fromkeys([*(each.topic for each in graph.readers), *edges.typed]))
+    unwritten, unread = _but(flows.sources, edges.is_source), _but(graph.sinks, edges.is_sink)
+    slips = _slips((end for end in unwritten if end.topic not in brokers_written), unread, written)
+    meant = {end.topic for end in slips.values()}
+    unread = {end: names for end, names in unread.items() if end.topic not in meant}
+
+    def unwritten_text(end: Endpoint) -> str:
+        near = slips.get(end.topic)
+        return _unwritten(end, brokers_written, written) if near is None else _slip(near, graph.sinks[near])
+
+    doubtful = _doubtful(unwritten, brokers_written, edges, slips)
+    for topic, message, readers in _by_topic(doubtful, unwritten_text):
         _add(faults, sources, readers, "source_topic", topic, f"{message}{_others(readers, 'read')}")
-    for topic, message, writers in unread:
+    doubtful = _doubtful(unread, brokers_read, edges)
+    for topic, message, writers in _by_topic(doubtful, lambda end: _unread(end, brokers_read, read)):
         _add(faults, sources, writers, "sink_topic", topic, f"{message}{_others(writers, 'written')}")
     faults.extend(_fence_readers(graph, sources))
     faults.extend(_part_readers(graph, sources))
     return sorted(faults, key=lambda fault: fault.line or 0)
+
+
+def _slips(unwritten: Iterable[Endpoint], unread: Members, written: Suggestions) -> dict[str, Endpoint]:
+    """The topics that no job writes, each with the one that no job reads of which it is probably a slip."""
+    ends = {end.topic: end for end in unread}
+    found: dict[str, Endpoint] = {}
+    for topic in dict.fromkeys(end.topic for end in unwritten if not is_filter(end.topic)):
+        near = next((each for each in written.near(topic) if each in ends), None)
+        if near is not None:
+            found[topic] = ends.pop(near)
+    return found
+
+
+def _slip(near: Endpoint, writers: Collection[str]) -> str:
+    meant = f"did you mean {near.topic!r}, which job {min(writers)!r} writes and no job here reads?"
+    return f"is written by no job here: an external source, or a mistake ({meant})"
+
+
+def _doubtful(
+    ends: Members, elsewhere: Mapping[str, list[str]], edges: Edges, slips: Collection[str] = ()
+) -> Members:
+    """The open ends that may be mistakes; ``elsewhere`` are the brokers where jobs use their topics."""
+
+    def is_intended(end: Endpoint) -> bool:
+        return edges.is_described(end.topic) and end.topic not in elsewhere and end.broker != FREE
+
+    return {end: names for end, names in ends.items() if end.topic in slips or not is_intended(end)}
 
 
 def _but(ends: Members, is_declared: Callable[[str], bool]) -> Members:

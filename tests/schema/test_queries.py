@@ -170,8 +170,38 @@ def test_the_binders_name_their_programs() -> None:
     assert QUERIES.path.name == "speck-sql.jar"
 
 
-def test_a_warning_about_the_topic_of_a_query_names_it(runner: Path) -> None:
+def test_a_topic_with_an_entry_is_no_warning(runner: Path) -> None:
     warnings = [str(each) for each in load(TEXT, runner, runner.parent).warnings]
-    assert any(
-        "job 'fast': source_topic 'sensors/+/speed' is written by no job here" in each for each in warnings
-    )
+    assert [each.partition(": ")[2] for each in warnings] == [
+        "job 'towns': sink_topic 'results/towns' is read by no job here: an external sink, or a mistake"
+    ]
+
+
+WRITER = """- job_name: raw
+  site: A
+  sql: SELECT * FROM readings
+  sink_topic: SINK
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "warned"),
+    [
+        (
+            "sensors/a/speed",
+            "sensors/a/sped",
+            "job 'fast': source_topic 'sensors/a/speed' is written by no job here: an external source, or a "
+            "mistake (did you mean 'sensors/a/sped', which job 'raw' writes and no job here reads?)",
+        ),
+        ("sensors/a/speed", "somewhere/else", None),
+    ],
+    ids=["slip", "external"],
+)
+def test_a_topic_with_an_entry_is_a_warning_where_a_similar_one_is_not_read(
+    runner: Path, read: str, written: str, warned: str | None
+) -> None:
+    text = TEXT.replace("sensors/+/speed", read)
+    text += WRITER.replace("SINK", written)
+    found = [str(each) for each in load(text, runner, runner.parent).warnings]
+    about = [each.partition(": ")[2] for each in found if read in each]
+    assert about == ([] if warned is None else [f"{warned} (read by 1 more job)"])
