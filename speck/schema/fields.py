@@ -33,6 +33,7 @@ MAX_MAPPING_TEXT = 64 * 1024  # arguments reach Flink's programs and drivers by 
 MOST_COLUMNS = 256  # of a topic
 MAX_COLUMN = 100  # characters of the name of a column
 RESERVED_COLUMNS = (*WINDOW_COLUMNS, TOPIC)
+_FIRST_FIELDS = 3  # named where a mapping is expected
 _MOST_SHAPES = 32  # sets of fields that are remembered
 
 
@@ -43,7 +44,14 @@ def _metadata(**metadata: Any) -> dict[str, Any]:
 class StrictSchema(Schema):
     """A schema that rejects unknown fields, and treats an empty field as absent."""
 
-    error_messages = {"unknown": "is unknown", "type": "is not a mapping"}  # noqa: RUF012 - marshmallow's way
+    error_messages = {"unknown": "is unknown"}  # noqa: RUF012 - marshmallow's way
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        names = list(self.load_fields)
+        first = ", ".join(f"'{name}:'" for name in names[:_FIRST_FIELDS])
+        others = " and others" if len(names) > _FIRST_FIELDS else ""
+        self.error_messages = {**self.error_messages, "type": f"(expected a mapping with {first}{others})"}
 
     @pre_load
     def drop_empty(self, data: Any, **_: Any) -> Any:
@@ -97,7 +105,10 @@ class Text(fields.String):
         enum: list[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        missing: dict[str, Any] = {"required": f"is missing (expected {expected})"}
+        missing: dict[str, Any] = {
+            "required": f"is missing (expected {expected})",
+            "null": f"is empty (expected {expected})",
+        }
         metadata = _metadata(description=description, example=example, enum=enum)
         super().__init__(error_messages=missing, metadata=metadata, **kwargs)
         self.expected = expected
@@ -113,7 +124,7 @@ class Text(fields.String):
         return super().deserialize(value, attr, data, **kwargs)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
-        fault = text_fault(value) or self._fault(value)
+        fault = text_fault(value, self.expected) or self._fault(value)
         if fault is not None:
             raise ValidationError(fault)
         return str(value)
@@ -168,6 +179,8 @@ class NameOrNames(fields.Field[Any]):
         self.names = Names(description, inner, example=[example])
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        if not isinstance(value, str | list):
+            raise ValidationError(f"is {kind_of_value(value)} (expected a name, or a list of names)")
         return self.names.deserialize([value] if isinstance(value, str) else value, attr, data, **kwargs)
 
     def _serialize(self, value: Any, attr: str | None, obj: Any, **kwargs: Any) -> list[str] | None:
@@ -333,7 +346,10 @@ class NameOrPlace(fields.Nested):
     """The name of a site, or a place with more properties; a mapping in both cases."""
 
     def __init__(self, schema: type[StrictSchema], description: str, *, example: object) -> None:
-        super().__init__(schema, metadata=_metadata(description=description, example=example))
+        empty: dict[str, Any] = {"null": "is empty (expected a site's name, or a mapping)"}
+        super().__init__(
+            schema, error_messages=empty, metadata=_metadata(description=description, example=example)
+        )
 
     def _deserialize(
         self, value: Any, attr: str | None, data: Any, partial: Any = None, **kwargs: Any
@@ -420,7 +436,8 @@ class Columns(fields.Dict):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         if not isinstance(value, Mapping) or not value:
-            raise ValidationError(f"is {kind_of_value(value)} (expected a mapping of columns and types)")
+            kind = "empty" if value == {} else kind_of_value(value)
+            raise ValidationError(f"is {kind} (expected a mapping of columns to types)")
         if len(value) > MOST_COLUMNS:
             raise ValidationError(f"has {len(value)} columns (expected at most {MOST_COLUMNS})")
         found, faults, seen = [], dict[str, Any](), set[str]()
@@ -445,6 +462,6 @@ def _column(name: str, written: object, seen: set[str]) -> Column:
     if name.lower() in seen:
         raise ValueError("is given twice (column names are case-insensitive)")
     seen.add(name.lower())
-    if (fault := text_fault(written)) is not None:
+    if (fault := text_fault(written, "a type, such as string")) is not None:
         raise ValueError(fault)
     return column_of(name, str(written))

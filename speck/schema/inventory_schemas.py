@@ -140,7 +140,9 @@ class SiteSchema(EngineSchema, BrokerSchema):
     name = fields.String(dump_only=True, metadata={"description": "the site's name"})
     spe_address = Text("address of the engine", expected=_ENGINE, example="sc://10.0.0.4:15002")
     engines = fields.List(
-        fields.Nested(EngineSchema),
+        fields.Nested(
+            EngineSchema, error_messages={"null": "is empty (expected a mapping with 'spe_address:')"}
+        ),
         validate=validate.Length(min=1, error="is empty (expected one engine or more)"),
         error_messages={"invalid": "is not a list (expected a list of engines, each with 'spe_address:')"},
         metadata={"description": "the engines of a site that has several"},

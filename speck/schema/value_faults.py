@@ -20,8 +20,8 @@ def character_fault(text: str, allowed: str = "") -> str | None:
     return "contains a control character or invalid Unicode"
 
 
-def text_fault(value: object) -> str | None:
-    """A fault of a value that is not text."""
+def text_fault(value: object, expected: str = "text") -> str | None:
+    """A fault of a value that is not text, and not as ``expected``."""
     if isinstance(value, str):
         return None
     if isinstance(value, bool):
@@ -30,7 +30,7 @@ def text_fault(value: object) -> str | None:
         return "is a date, not text (put it in quotes)"
     if isinstance(value, int | float):
         return "is a number, not text (put it in quotes)"
-    return f"is {kind_of_value(value)}, not text"
+    return f"is {kind_of_value(value)} (expected {expected})"
 
 
 def with_quotes(fault: str | None, text: str | None) -> str | None:
@@ -54,7 +54,7 @@ def number_fault(value: object) -> str | None:
 def scalar_fault(value: object) -> str | None:
     """A fault of a value that is not text, a finite number, true or false."""
     if isinstance(value, float) and not math.isfinite(value):
-        return "is not a finite number"
+        return "is not a finite number (expected text, a number, true or false)"
     if isinstance(value, str):
         return character_fault(value, "\n\r\t")
     if isinstance(value, bool | int | float):

@@ -105,7 +105,7 @@ CLASS = "expected the dotted name of a class or function"
         (FLINK, "arguments", {"a": None}, "arguments.a null is empty"),
         (FLINK, "arguments", {"a": float("inf")}, "arguments.a inf is not a finite number"),
         (FLINK, "arguments", {"a": "x" * 70_000}, "characters (expected at most 65,536)"),
-        (FLINK, "labels", {"a": {"b": "c"}}, "labels.a {'b': 'c'} is a mapping, not text"),
+        (FLINK, "labels", {"a": {"b": "c"}}, "labels.a {'b': 'c'} is a mapping (expected text)"),
         (FLINK, "labels", {"a": 1.10}, "labels.a 1.1 is a number, not text (put it in quotes)"),
         (FLINK, "labels", "text", "labels 'text' is not a flat mapping"),
     ],

@@ -152,7 +152,7 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         ),
         ("sites:\n", "line 1: sites is empty (expected a mapping of names to sites)"),
         ("sites: [a]\n", "line 1: sites is a list"),
-        ("sites: {A: }\n", "line 1: site 'A': is empty (expected a mapping)"),
+        ("sites: {A: }\n", "line 1: site 'A': is empty (expected a mapping with 'spe_address:' and 'br"),
         (
             "sites: {A: {broker_address: tcp://a}}\n",
             "spe_address is missing (expected an engine's address, or a list 'engines')",
@@ -222,7 +222,10 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         ),
         (SITE.replace("tcp://a", "tcp:/a"), "line 4: site 'A': broker_address 'tcp:/a' is not an address"),
         (SITE + "brokers: [a]\n", "line 5: brokers is a list (expected a mapping of names to brokers)"),
-        (SITE + "brokers: {c: 1}\n", "line 5: broker 'c': is a number (expected a mapping)"),
+        (
+            SITE + "brokers: {c: 1}\n",
+            "line 5: broker 'c': is a number (expected a mapping with 'broker_address:')",
+        ),
         (SITE + "brokers: {c: {}}\n", "line 5: broker 'c': broker_address is missing"),
         (SITE + "brokers: {c: {slots: 1, broker_address: tcp://c}}\n", "unknown field 'slots'"),
         (

@@ -393,7 +393,10 @@ def test_jobs_may_be_together_and_apart_where_there_are_sites(root: Path) -> Non
             "are all 0 (expected one of latency, wan and cores above 0)",
         ),
         ("weights: {latncy: 1}", "unknown field 'weights.latncy' (did you mean 'latency'?)"),
-        ("weights: 3", "placement: weights 3 is not a mapping"),
+        (
+            "weights: 3",
+            "placement: weights 3 is a number (expected a mapping with 'latency:', 'wan:', 'cores:')",
+        ),
         ("utilisation: 0.99", "placement: utilisation 0.99 is not from 0.4 to 0.95"),
         ("max_age: 2", "placement: max_age 2 has no unit"),
         ("max_age: 0 s", "placement: max_age '0 s' is not more than 0"),

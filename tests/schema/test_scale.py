@@ -123,7 +123,7 @@ def test_an_engine_among_the_fields_of_its_site() -> None:
             "{maxx: 2, max: 2, cores: 1, local: true}",
             "unknown field 'engines.0.scale.maxx' (did you mean 'max'?)",
         ),
-        ("5", "is not a mapping"),
+        ("5", "scale 5 is a number (expected a mapping with "),
     ],
 )
 def test_faults(text: str, fault: str) -> None:
