@@ -8,6 +8,7 @@ import click
 
 from speck.cli.options import CHANGES, file_path
 from speck.cli.terminal import err
+from speck.core.durable_files import rewrite_file
 
 
 @click.command()
@@ -25,9 +26,10 @@ def fmt(files: tuple[Path, ...], check: bool) -> None:
     for file in files:
         before = file.read_bytes()
         after = formatted(before)
-        if after != before:
-            changed.append(file)
-            err.print(f"{'not formatted: ' if check else 'formatted '}{file}", markup=False)
-        if after != before and not check:
-            file.write_bytes(after)
+        if after == before:
+            continue
+        changed.append(file)
+        if not check:
+            rewrite_file(file, after)
+        err.print(f"{'not formatted: ' if check else 'formatted '}{file}", markup=False)
     raise SystemExit(CHANGES if check and changed else 0)

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 import click
 
 from speck.cli.terminal import err
+from speck.core.durable_files import create_file
 from speck.errors import SpeckError
 
 # Python files among the starter's are not to be run, checked or imported here.
@@ -41,8 +42,7 @@ def write_starter(directory: Path) -> list[Path]:
         raise SpeckError(f"{names} already exists; nothing was written (choose another directory)")
     for path, content in written.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
-            file.write(content)
+        create_file(path, content)
     return list(written)
 
 

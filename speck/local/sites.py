@@ -19,6 +19,7 @@ import yaml
 
 from speck.binder import LocalServer, Networked, Registry, Scalable, WorkersEngine, installed
 from speck.binder.devserver import heap_bytes
+from speck.core.durable_files import rewrite_file
 from speck.errors import LocalError
 from speck.local import agents, processes
 from speck.local.ports import Reservation
@@ -322,10 +323,8 @@ class Starter:
         if self.network is not None:
             for name, link in self.network.links.items():
                 content[name]["uplink"] = link.declared()
-        path = self.directory / "sites.yaml"
-        temporary = path.with_suffix(".new")
-        temporary.write_text(yaml.safe_dump({"sites": content}, sort_keys=False), encoding="utf-8")
-        temporary.replace(path)
+        text = yaml.safe_dump({"sites": content}, sort_keys=False)
+        rewrite_file(self.directory / "sites.yaml", text.encode())
 
     def _listed(self, servers: Sequence[ServerRecord]) -> dict[str, Any]:
         *engines, broker = servers

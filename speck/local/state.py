@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 import psutil
 
+from speck.core.durable_files import rewrite_file
 from speck.errors import LocalError
 from speck.local import processes
 from speck.local.ports import Reservation
@@ -208,12 +208,7 @@ class Record:
             for kind, found in (("sites", self.sites), ("workers", self.workers))
         }
         content["agents"] = {name: asdict(agent) for name, agent in self.agents.items()}
-        temporary = path.with_suffix(".new")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        rewrite_file(path, json.dumps(content, indent=1).encode())
 
 
 def _path(directory: Path) -> Path:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from speck.core.durable_files import keep_owner
+from speck.core.durable_files import rewrite_file
 from speck.core.names import JOB_NAME
 from speck.errors import Fault, InvalidInput
 
@@ -173,18 +173,7 @@ def _replace(path: Path, text: str) -> None:
     Owner and permissions stay: the server may read the file as another user, or as one of its group.
     """
     with _translated(path):
-        import tempfile
-
-        descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                keep_owner(descriptor, path)
-                if path.exists():
-                    os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
-                file.write(text)
-            Path(scratch).replace(path)
-        finally:
-            Path(scratch).unlink(missing_ok=True)
+        rewrite_file(path, text.encode("ascii"), mode=stat.S_IRUSR | stat.S_IWUSR)
 
 
 def _owner(words: list[str], path: Path, number: int) -> Owner:

@@ -6,6 +6,7 @@ topic's name once.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ from matplotlib.path import Path as Curve
 from matplotlib.textpath import TextPath
 
 from speck.cli.draw.grouping import SiteGroup
+from speck.core.durable_files import rewrite_file
 from speck.core.graph import Graph
 
 TEXT, SMALL = 9.0, 7.5  # points
@@ -143,8 +145,15 @@ def draw(graph: Graph, groups: Sequence[SiteGroup], path: Path, declared: Declar
         _paint_edges(axes, graph, name, layout)
         _paint_job(axes, name, box)
     with mpl.rc_context({"svg.hashsalt": "speck"}):  # the same ids in each run
-        metadata: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata, facecolor=PAPER)
+        save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the suffix of ``path``.  Raises ``OSError``."""
+    form, content = path.suffix.lower().removeprefix("."), io.BytesIO()
+    metadata: dict[str, Any] = {"Date": None} if form == "svg" else {}
+    figure.savefig(content, format=form, dpi=DOTS_PER_INCH, metadata=metadata, facecolor=PAPER)
+    rewrite_file(path, content.getvalue())
 
 
 # --- layout -------------------------------------------------------------------------------------

@@ -15,14 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from speck.cli.draw.picture import (
-    DOTS_PER_INCH,
     FILLS,
     INK,
     LINE,
     MARGIN,
     NODE_HEIGHT,
     PADDING,
-    PAPER,
     ROW,
     SMALL,
     TEXT,
@@ -30,6 +28,7 @@ from speck.cli.draw.picture import (
     curve_of,
     paint_box,
     paint_path,
+    save,
     text_width,
 )
 from speck.core.engine_plan import EnginePlan, PlanEdge, PlanNode, ShipStrategy
@@ -52,8 +51,7 @@ def draw(plan: EnginePlan, names: Mapping[str, str], path: Path) -> None:
     for node in plan.nodes:
         _paint_operator(axes, node, names[node.id], boxes[node.id], fills[node.task])
     with mpl.rc_context({"svg.hashsalt": "speck"}):  # the same ids in each run
-        metadata: dict[str, Any] = {"Date": None} if path.suffix.lower() == ".svg" else {}
-        figure.savefig(path, dpi=DOTS_PER_INCH, metadata=metadata, facecolor=PAPER)
+        save(figure, path)
 
 
 def lay_out(plan: EnginePlan, names: Mapping[str, str]) -> tuple[dict[str, Box], float, float]:
