@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from speck.core.durable_files import put_in_place, scratch_beside
 from speck.errors import LocalError
 
 _PATIENCE = 180.0  # s
@@ -75,8 +76,9 @@ def _move(written: Path, to: Path) -> None:
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         # Under another name first: a program that starts meanwhile finds a whole archive or none.
-        shutil.move(written, to.with_suffix(".new"))
-        to.with_suffix(".new").replace(to)
+        with scratch_beside(to) as scratch:
+            shutil.move(written, scratch)
+            put_in_place(scratch, to)
     except OSError as error:
         raise LocalError(f"no class archive at {to}: {error.strerror}") from error
 

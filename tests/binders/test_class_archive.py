@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from binders.common import class_archive
 from binders.common.java import java
+from binders.flink.local import small
 from binders.spark.local.commands import ARCHIVE
 from speck.errors import LocalError
 from speck.testing.waiting import eventually
@@ -42,6 +45,45 @@ def make(directory: Path) -> None:
         eventually(said.read_bytes, bool)
 
     class_archive.make(programs, os.environ, directory, has_spoken)
+
+
+def test_two_processes_may_publish_one_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one publishes its own while the first has moved its archive beside the place."""
+    (tmp_path / "one.jsa").write_bytes(b"one")
+    (tmp_path / "two.jsa").write_bytes(b"two")
+    to, move = class_archive.archive_path("some"), shutil.move
+
+    def moved(source: Path, target: Path) -> None:
+        monkeypatch.setattr(shutil, "move", move)
+        move(source, target)
+        class_archive._move(tmp_path / "two.jsa", to)
+        assert to.read_bytes() == b"two"
+
+    monkeypatch.setattr(shutil, "move", moved)
+    class_archive._move(tmp_path / "one.jsa", to)
+    assert to.read_bytes() == b"one"
+    assert list(to.parent.iterdir()) == [to]
+
+
+def test_two_processes_may_unpack_one_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one does so while the first has written a part."""
+    distribution, content = tmp_path / "flink-dist-1.jar", bytes(range(256)) * 1000
+    with zipfile.ZipFile(distribution, "w") as jar:
+        jar.writestr(f"{small._RPC}.jar", content)
+    monkeypatch.setattr(small, "_distribution", lambda: distribution)
+    copy = shutil.copyfileobj
+
+    def copied(source: IO[bytes], target: IO[bytes]) -> None:
+        monkeypatch.setattr(shutil, "copyfileobj", copy)
+        target.write(source.read(1000))
+        small.unpack_rpc()
+        assert small.rpc_jar().read_bytes() == content
+        copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfileobj", copied)
+    small.unpack_rpc()
+    assert small.rpc_jar().read_bytes() == content
+    assert list(small.rpc_jar().parent.iterdir()) == [small.rpc_jar()]
 
 
 @needs_jdk

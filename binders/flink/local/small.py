@@ -14,6 +14,7 @@ from pathlib import Path
 from binders.common import class_archive
 from binders.flink.local.cluster import JARS, LocalCluster, flink_home
 from speck.binder.devserver import heap_bytes
+from speck.core.durable_files import put_in_place, scratch_beside
 from speck.errors import LocalError
 
 SMALL_CLUSTER = "io.speck.flink.small.SmallCluster"
@@ -77,13 +78,12 @@ def rpc_jar() -> Path:
 def unpack_rpc() -> None:
     """Write :func:`rpc_jar`.  Raises :class:`~speck.errors.LocalError`."""
     to, name = rpc_jar(), f"{_RPC}.jar"
-    new = to.with_suffix(".new")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(_distribution()) as jar, jar.open(name) as source, new.open("wb") as written:
-            shutil.copyfileobj(source, written)
-        # A program that starts meanwhile finds a whole jar or none.
-        new.replace(to)
+        with scratch_beside(to) as new:
+            with zipfile.ZipFile(_distribution()) as jar, jar.open(name) as source, new.open("wb") as written:
+                shutil.copyfileobj(source, written)
+            put_in_place(new, to)  # a program that starts meanwhile finds a whole jar or none
     except (OSError, KeyError) as error:
         raise LocalError(f"{to} cannot be unpacked: {error}") from error
 
