@@ -11,9 +11,10 @@ import click
 
 from speck.cli.options import file_argument, inventory_option, roots_option
 from speck.cli.sampling import addresses, at_option, read_sites, received, subscribed, time_option
-from speck.cli.terminal import err, is_interactive, printable
+from speck.cli.terminal import err, printable
 from speck.cli.variables import read_composition, values, variables_options
 from speck.errors import Fault, InvalidInput
+from speck.schema.address import redacted
 
 if TYPE_CHECKING:
     from speck.core.inventory import Inventory
@@ -63,10 +64,9 @@ def tail_query(
         raise click.UsageError(f"the file does not say at which broker {name!r} is published ({right})")
     check = Check(table)
     found = addresses(at or brokers, sites)
-    if is_interactive(err):
-        err.print(f"reading {table.topic} at {', '.join(found)} until Ctrl-C", style="dim", markup=False)
     with suppress(KeyboardInterrupt), subscribed(table.topic, found, sites) as feeds:
         show = _Rows(table, as_json)
+        err.print(printable(_waiting(table.topic, found, limit, seconds)), style="dim", markup=False)
         for message in received(feeds, seconds):
             if (row := check.take(*message)) is None:
                 err.print(printable(f"{message[0]}: {check.last}"), style="yellow", markup=False)
@@ -75,7 +75,15 @@ def tail_query(
             if check.messages - check.unparsable == limit:
                 return
     if not check.messages:
-        err.print(f"no message of {table.topic} came from {', '.join(found)}", markup=False)
+        err.print(f"no message of {table.topic} came from {', '.join(map(redacted, found))}", markup=False)
+
+
+def _waiting(topic: str, brokers: Sequence[str], limit: int | None, seconds: float | None) -> str:
+    """A line that says what is read where, and when the command ends."""
+    rows = "" if limit is None else f"{limit:,} row{'' if limit == 1 else 's'}"
+    ends = [each for each in (rows, "" if seconds is None else f"{seconds:g} s") if each]
+    end = f"ends after {' or '.join(ends)}, or with Ctrl-C" if ends else "Ctrl-C to end"
+    return f"waiting for messages of topic {topic!r} at {' and '.join(map(redacted, brokers))} ({end})"
 
 
 def _found(text: bytes, roots: Sequence[Path], sites: Inventory, name: str) -> tuple[Contract, Sequence[str]]:
