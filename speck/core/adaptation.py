@@ -126,7 +126,8 @@ class StepRecord:
     ``costs`` are the processor times of a message (s, reference core) of its jobs as they were predicted,
     where they were measured;
     ``catch_up`` is the predicted time (s) in which they work off what waited meanwhile.  ``lagging`` are the
-    jobs of the composition that fell behind at ``at``.
+    jobs of the composition that fell behind at ``at``.  ``speed`` is that of its source as it was observed,
+    for the profile of that site once the step has begun (0: none, or the profile has it).
     """
 
     jobs: tuple[str, ...]
@@ -147,6 +148,7 @@ class StepRecord:
     costs: Mapping[str, float] = field(default_factory=dict)
     catch_up: float = 0.0
     lagging: tuple[str, ...] = ()
+    speed: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

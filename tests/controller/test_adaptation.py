@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from speck.binder import Backlog
-from speck.core.adaptation import AdaptationState, StepOutcome
+from speck.core.adaptation import AdaptationState, StepOutcome, StepRecord
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.live_inventory import LiveInventory
@@ -748,6 +748,44 @@ def test_server_killed_at_any_moment_of_a_step(bench: Bench, seed: int) -> None:
     assert bench.where == {"clean-a": "A", "count-a": "A", "clean-b": "B", "count-b": "B"}
     assert [each for each in bench.steps if each != "failed"][-2:] == ["kept", "kept"]
     assert all(each.times == 1 for each in bench.memory.bans)
+
+
+@pytest.mark.slow("minutes of simulated load")
+def test_the_speed_behind_a_way_back_outlives_the_server(bench: Bench) -> None:
+    """The server dies when the way back has begun, before the profile of the site has its speed."""
+    first_step(bench)
+    bench.conditions.factors = dict.fromkeys(GROUP, 30.0)
+    bench.conditions.cost = 60e-6
+    adaptation, mover = bench.services.adaptation, bench.services.adaptation.mover
+
+    class Dying:
+        present, advise = mover.present, mover.advise
+
+        def move(self, *arguments: Any) -> Any:
+            mover.move(*arguments)
+            raise KeyboardInterrupt
+
+    adaptation.mover = Dying()
+    with pytest.raises(KeyboardInterrupt):
+        bench.round(times=12)
+    bench.finish()
+    assert bench.memory.steps[-1].back
+    before = bench.store.site_profiles().get("A")
+    assert before is None or before.speed is None
+    bench.restart()
+    bench.round(times=6)
+    speed = bench.store.site_profiles()["A"].speed
+    assert speed is not None and speed.value < 0.5
+    assert bench.memory.steps[-1].speed == 0.0
+
+
+def test_a_step_of_an_earlier_version_has_no_speed() -> None:
+    step = StepRecord(
+        jobs=("a",), source="A", target="D", at=1.0, due=0.0, objective=1.0, predicted=0.5, age_p95=1.0
+    )
+    data = AdaptationState(steps=(step,)).to_dict()
+    del data["steps"][0]["speed"]
+    assert AdaptationState.from_dict(data).steps == (step,)
 
 
 # --- the commands

@@ -24,7 +24,7 @@ from speck.controller.adaptation.obstacles import Obstacles
 from speck.controller.adaptation.pending import PendingStep
 from speck.controller.adaptation.view import memory_data
 from speck.controller.reconciler import Reconciler
-from speck.core.adaptation import AdaptationState, StepOutcome, StepRecord, Trigger
+from speck.core.adaptation import AdaptationState, StepOutcome, Trigger
 from speck.core.clocks import Clock, steady_beside
 from speck.core.lifecycle import AUTOMATIC, OperationKind, OperationState
 from speck.core.placement import PlacementOptions
@@ -257,6 +257,8 @@ class Adaptation:
         with self._lock:
             before = self.store.adaptation(name)
             answer, after = decide(before, seen, now)
+            if isinstance(answer, Revert):
+                after = self._with_speed(after, seen)
             # A move may be refused: its events are written with the intent of its operation.
             moves = isinstance(answer, Step | Revert)
             if not self._write(name, after, () if moves else announced(name, answer, before, after, now)):
@@ -281,6 +283,8 @@ class Adaptation:
         options, figures, observed = self._options(head), present.figures, self._observations_of(name)
         hold, waiting = self.obstacles.of(name), undecidable(present.model, present.inputs)
         pending, fixed = self._pending(memory, head), waiting.keys() | set(observed.idle)
+        if pending is not None and pending.record.speed and pending.has_begun():
+            self._correct_speed(name)  # of a step during which the server ended
         seen = Situation(
             revision=head.revision,
             trigger=trigger,
@@ -362,9 +366,8 @@ class Adaptation:
         except SpeckError as error:
             self._refuse(name, answer, before, seen, one_line(error))
         else:
-            if isinstance(answer, Revert):
-                self._correct_speed(answer.record, seen)
             self._note_begun(name, operation)
+            self._correct_speed(name)
             self._count(before, after)
 
     def _refuse(
@@ -398,20 +401,35 @@ class Adaptation:
                 memory = replace(memory, entries=(*memory.entries[:-1], entry))
             self._write(name, memory)
 
-    def _correct_speed(self, step: StepRecord, seen: Situation) -> None:
-        """Store the speed of a site as it was observed there, if it is slower than was counted with.
+    def _with_speed(self, memory: AdaptationState, seen: Situation) -> AdaptationState:
+        """A memory whose last step goes back, with the speed that was observed where its jobs were.
 
-        A step that went back is no reason to count with more of its target.
+        Only a slower one than was counted with: a step that went back is no reason to count with more.
         """
+        step = memory.steps[-1]
         ratio = 1.0 if seen.realised is None else seen.realised.speed_ratio
-        former = self.measures.sites().get(step.target)
+        former = self.measures.sites().get(step.source)
         if former is None or former.speed is None or ratio >= 1.0:
-            return
-        speed = Value(former.speed.value * ratio, Known.MEASURED, self.clock(), 1)
-        try:
-            self.measures.put_site(SiteProfile(name=step.target, speed=speed))
-        except SpeckError as error:
-            _log.warning("the speed of site %r could not be stored: %s", step.target, error)
+            return memory
+        return with_last(memory, replace(step, speed=former.speed.value * ratio))
+
+    def _correct_speed(self, name: str) -> None:
+        """Store the speed that the pending step has with it in the profile of its site, once it has begun.
+
+        It stays with the step until the profile has it, so that another process does this if the server ends.
+        """
+        with self._lock:
+            memory = self.store.adaptation(name)
+            step = memory.pending
+            if step is None or not step.speed:
+                return
+            profile = SiteProfile(name=step.source, speed=Value(step.speed, Known.MEASURED, step.at, 1))
+            try:
+                self.measures.put_site(profile)
+            except SpeckError as error:
+                _log.warning("the speed of site %r could not be stored: %s", step.source, error)
+                return
+            self._write(name, with_last(memory, replace(step, speed=0.0)))
 
     # --- writing
 

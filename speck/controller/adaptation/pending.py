@@ -35,8 +35,11 @@ class PendingStep:
 
     def has_made_revision(self) -> bool:
         """True if its operation has made the last revision; the author of that proves nothing."""
-        begun = bool(self.record.operation) or self._operation() is not None
-        return self.head.revision == self.record.revision and begun
+        return self.head.revision == self.record.revision and self.has_begun()
+
+    def has_begun(self) -> bool:
+        """True if its operation was begun."""
+        return bool(self.record.operation) or self._operation() is not None
 
     def progress(self) -> Progress | None:
         """The progress of its operation; ``None`` if that was not begun."""
