@@ -31,6 +31,7 @@ from speck.binder.retry import FIRST_PAUSE, TRIES, with_retries
 from speck.core.attempt_number import known_number, next_number
 from speck.core.job import Job, fence_topic, form_fingerprint
 from speck.core.lifecycle import AttemptPhase, EventKind
+from speck.core.logins import login_mark
 from speck.core.runtime import Attempt, Handle, State
 from speck.errors import BinderError, OutcomeUnknown, StateLost, Unreachable
 from speck.logs import about
@@ -112,7 +113,9 @@ class Attempts:
             incarnation=stamps.incarnation,
             origin=stamps.origin,
         )
-        self.context.note(job.job_name, AttemptIntended(attempt, revision, session))
+        inventory = self.context.pool.inventory
+        source, sink = (login_mark(inventory.broker(each)) for each in (job.source_broker, job.sink_broker))
+        self.context.note(job.job_name, AttemptIntended(attempt, revision, session, (source, sink)))
         try:
             self.submit(job, attempt)
         except Unreachable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from speck.core.logins import Marks
 from speck.core.runtime import Attempt, Handle, State
 from speck.core.start import LATEST
 from speck.store import SessionRecord
@@ -39,11 +40,12 @@ class SessionsDetached:
 
 @dataclass(frozen=True, slots=True)
 class AttemptIntended:
-    """An attempt in the form of a revision is about to be submitted."""
+    """An attempt in the form of a revision is about to be submitted, with the logins of these marks."""
 
     attempt: Attempt
     revision: int
     session: SessionRecord
+    logins: Marks | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def _check_number(record: JobRecord, event: Event) -> None:
 def _attempts(attempts: tuple[AttemptRecord, ...], event: Event) -> tuple[AttemptRecord, ...]:
     match event:
         case AttemptIntended():
-            return (*attempts, AttemptRecord(event.attempt, event.revision))
+            return (*attempts, AttemptRecord(event.attempt, event.revision, logins=event.logins))
         case AttemptStarted():
             return _in_phase(attempts, event.attempt, _P.RUNNING, event.handle)
         case StopRequested():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from speck.apply.stamps import is_another_form
-from speck.core.plan import Plan, Start
+from speck.core.plan import Move, Plan, Update
 
 
 def qos0_notes(plan: Plan, rates: Mapping[str, float | None]) -> dict[str, str]:
@@ -13,8 +12,7 @@ def qos0_notes(plan: Plan, rates: Mapping[str, float | None]) -> dict[str, str]:
 
     ``rates`` are the messages/s that such jobs receive, as far as they are known.
     """
-    changed = (each for each in plan.actions if is_another_form(each) and not isinstance(each, Start))
-    replaced = {each.job.job_name for each in changed}
+    replaced = {each.job.job_name for each in plan.actions if isinstance(each, Update | Move)}
     return {name: _note(rates[name]) for name in sorted(replaced & rates.keys())}
 
 

@@ -119,10 +119,12 @@ class Changes:
             case Adopt():
                 return self._adoption(resolved, request)
             case Apply():
-                return self._revision(resolved, request, reserve=reserve)
+                # Of a whole composition: another change leaves the jobs that it does not name as they are.
+                logins = isinstance(change, Apply)
+                return self._revision(resolved, request, reserve=reserve, logins=logins)
 
-    def _revision(self, apply: Apply, request: Request, *, reserve: bool) -> PlannedChange:
-        """The plan of a composition as the next revision."""
+    def _revision(self, apply: Apply, request: Request, *, reserve: bool, logins: bool) -> PlannedChange:
+        """The plan of a composition as the next revision; ``logins`` as of :meth:`Planner.plan`."""
         head = self.deployments.changeable_head(apply.composition.name)
         composition, notes = apply.composition, dict[str, str]()
         if not apply.cuts_stay:
@@ -134,7 +136,13 @@ class Changes:
         assigned = self.placer.assign(composition, apply.place, reserve=reserve, left_behind=left_behind)
         composition = assigned.composition
         plan = self.planner.checked(
-            head, composition, request.base_revision, left_behind, request.give_up, elsewhere
+            head,
+            composition,
+            request.base_revision,
+            left_behind,
+            request.give_up,
+            elsewhere,
+            logins=logins,
         )
         if apply.restored:
             self.planner.refuse_lost_states(plan, left_behind, apply.restored)

@@ -17,7 +17,7 @@ from speck.controller.gate import with_blocked
 from speck.coordinator.planning.planner import Planner
 from speck.core.clocks import Clock
 from speck.core.job import Job
-from speck.core.lifecycle import OperationKind, OperationState
+from speck.core.lifecycle import ActionKind, OperationKind, OperationState
 from speck.core.plan import Keep, Plan
 from speck.errors import InvalidInput, one_line
 from speck.store import Head, Store
@@ -51,7 +51,8 @@ class InterruptedOperations:
                 self.operations.end_at_once(operation)
                 continue
             try:
-                planned = self._planned(operation, head, {each["job"] for each in data["actions"]})
+                updated = {each["job"] for each in data["actions"] if each["kind"] == ActionKind.UPDATE}
+                planned = self._planned(operation, head, {each["job"] for each in data["actions"]}, updated)
             except InvalidInput as error:
                 why = f"the operation was interrupted, and cannot be resumed: {one_line(error)}"
                 _log.error("operation %s on %r: %s", operation.id, operation.composition, why)
@@ -75,14 +76,16 @@ class InterruptedOperations:
             self.operations.records.end_interrupted(data, "its end could not be stored")
         return found
 
-    def _planned(self, operation: Operation, head: Head, jobs: set[str]) -> PlannedChange:
+    def _planned(self, operation: Operation, head: Head, jobs: set[str], updated: set[str]) -> PlannedChange:
         """The rest of an operation on these jobs: planned again from the store and the engines.
+
+        It was to restart those of ``updated`` at their engines.
 
         Actions that were tried just before are left to the reconciler, which waits: a coordinator that dies
         of a request to an engine must not repeat it again and again.  So are those that they block.
         """
         snapshot = self.deployments.snapshot(head)
-        plan = self.planner.resumed(snapshot, operation.request.leave_behind)
+        plan = self.planner.resumed(snapshot, operation.request.leave_behind, updated)
         fallbacks = fallbacks_of(self.store, plan, snapshot.records, operation.request.leave_behind)
         waits = self._waits(plan, snapshot, fallbacks)
         if operation.kind in (OperationKind.HEAL, OperationKind.ADOPT):  # the other jobs were not due

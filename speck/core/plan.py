@@ -15,6 +15,7 @@ from typing import Any
 from speck.core.code import CodeChange, changes_data
 from speck.core.job import CODE, JOB_FIELDS, ChangeCost, FieldChange, Job, changed_fields, plain, shown_name
 from speck.core.lifecycle import ActionKind
+from speck.core.logins import NO_LOGINS, Marks, login_changes
 from speck.core.runtime import JobState, JobStatus
 from speck.core.split import Role, part_of
 from speck.core.start import LATEST
@@ -24,10 +25,14 @@ from speck.errors import Fault
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A stored job; ``started`` is false if no engine is known to run it."""
+    """A stored job; ``started`` is false if no engine is known to run it.
+
+    ``logins`` are the marks of those with which it was started (``None``: not known).
+    """
 
     job: Job
     started: bool = True
+    logins: Marks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +231,17 @@ def make_plan(
     stored: Mapping[str, Deployed],
     observed: Mapping[str, JobStatus] | None = None,
     code: Mapping[str, CodeChange] | None = None,
+    logins: Mapping[str, str] = NO_LOGINS,
 ) -> Plan:
     """Compare the desired jobs with the stored ones, by name.
 
     ``observed`` are the statuses of those jobs that an engine was asked about, ``code`` the changes of the
-    files of jobs.  Linear in the number of jobs, except for sorting their names.
+    files of jobs, ``logins`` the marks of those that jobs get now, by broker.  Linear in the number of jobs,
+    except for sorting their names.
     """
     statuses, changed = observed or {}, code or {}
     actions = [
-        _decide(name, desired.get(name), stored.get(name), statuses.get(name), changed.get(name))
+        _decide(name, desired.get(name), stored.get(name), statuses.get(name), changed.get(name), logins)
         for name in sorted(desired.keys() | stored.keys())
     ]
     basis = Basis(stored, statuses)
@@ -321,6 +328,7 @@ def _decide(
     deployed: Deployed | None,
     status: JobStatus | None,
     code: CodeChange | None,
+    logins: Mapping[str, str],
 ) -> Action:
     if desired is None:
         assert deployed is not None, name  # noqa: S101 - each name is desired or deployed
@@ -332,7 +340,8 @@ def _decide(
         return Start(desired, "accepted, but not started yet", changes)
     if status is not None and status.state.ended:
         return Start(desired, f"is {status.state.value} at {deployed.job.spe_address}", changes)
-    return _compare(desired, deployed.job, changes, status, code)
+    login = login_changes(deployed.job, deployed.logins, logins)
+    return _compare(desired, deployed.job, changes, status, code, login)
 
 
 def _compare(
@@ -341,10 +350,13 @@ def _compare(
     changes: tuple[FieldChange, ...],
     status: JobStatus | None,
     code: CodeChange | None,
+    login: str,
 ) -> Action:
     silent = status is not None and status.state is JobState.UNKNOWN
     note = f" ({previous.spe_address} does not answer)" if silent else ""
     elsewhere = f" ({code})" if code is not None else ""
+    if not changes and login:
+        return Update(desired, previous, f"{login}{elsewhere}{note}", ())
     if not changes:
         return Keep(desired, f"unchanged{elsewhere}{note}")
     worst = max(JOB_FIELDS[each.field] for each in changes)
@@ -353,6 +365,8 @@ def _compare(
         return Move(desired, previous, f"{named}{note}", changes)
     if worst is ChangeCost.UPDATE:
         return Update(desired, previous, f"{named}{note}", changes)
+    if login:
+        return Update(desired, previous, f"{login}; {named}{note}", changes)
     return Keep(desired, f"only {named}, which changes nothing at engines{elsewhere}{note}", changes)
 
 

@@ -278,6 +278,8 @@ def encode_attempt(record: AttemptRecord) -> bytes:
         data["l"] = attempt.lineage
     if attempt.incarnation or attempt.origin:
         data["c"] = [attempt.incarnation, attempt.origin]
+    if record.logins is not None:
+        data["k"] = list(record.logins) if any(record.logins) else []
     return _pack(data)
 
 
@@ -297,7 +299,9 @@ def decode_attempt(path: str, value: bytes) -> AttemptRecord:
         origin=origin,
     )
     handle = Handle(*data["h"]) if "h" in data else None
-    return AttemptRecord(attempt, data["r"], AttemptPhase(data["p"]), handle)
+    source, sink = data.get("k") or ("", "")
+    logins = (source, sink) if "k" in data else None
+    return AttemptRecord(attempt, data["r"], AttemptPhase(data["p"]), handle, logins)
 
 
 def _state_data(state: State) -> list[str]:

@@ -90,7 +90,12 @@ class Snapshot:
 
     def stored(self) -> dict[str, Deployed]:
         """The jobs as a plan takes them."""
-        return {name: Deployed(self.forms[name], self._started(name)) for name in self.records}
+        return {name: self._stored(name) for name in self.records}
+
+    def _stored(self, name: str) -> Deployed:
+        attempt = self.attempt(name)
+        logins = None if attempt is None else attempt.logins
+        return Deployed(self.forms[name], self._started(name), logins)
 
     def _started(self, name: str) -> bool:
         attempt = self.attempt(name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from speck.core.graph import Endpoint
 from speck.core.job import Job
 from speck.core.lifecycle import AttemptPhase, RevisionState
+from speck.core.logins import Marks
 from speck.core.placement import PlacementOptions
 from speck.core.runtime import Attempt, Handle, State
 from speck.core.start import LATEST
@@ -137,12 +138,16 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """An attempt that an engine runs or may run.  ``revision`` is the one that holds its form."""
+    """An attempt that an engine runs or may run.  ``revision`` is the one that holds its form.
+
+    ``logins`` are the marks of those with which it was started; ``None``: not known.
+    """
 
     attempt: Attempt
     revision: int
     phase: AttemptPhase = AttemptPhase.INTENDED
     handle: Handle | None = None
+    logins: Marks | None = None
 
 
 @dataclass(frozen=True, slots=True)

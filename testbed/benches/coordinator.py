@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from speck.coordinator import Coordinator, Services, build
+from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.store import Store
 from testbed.benches.jobs_by_hand import write_code
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
+
+NO_SITES = Inventory()
 
 
 class Restarts:
@@ -19,12 +22,12 @@ class Restarts:
         self._directory, self._world = directory, world
         self._running: list[tuple[Coordinator, Store]] = []
 
-    def start(self) -> Services:
+    def start(self, inventory: Inventory = NO_SITES) -> Services:
         """Start a coordinator; the one before is closed, as at a restart."""
         self.end()
         store = Store(self._directory / "store")
         settings = Settings(roots=(write_code(self._directory),), period=0)
-        services = build(store, double_kinds(self._world), settings=settings)
+        services = build(store, double_kinds(self._world), inventory, settings)
         self._running.append((services.coordinator, store))
         services.coordinator.start()
         return services

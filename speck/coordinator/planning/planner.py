@@ -33,6 +33,7 @@ from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
 from speck.core.code import CodeChange
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
+from speck.core.logins import NO_LOGINS, login_mark
 from speck.core.plan import (
     Basis,
     Deployed,
@@ -81,8 +82,10 @@ class Planner:
         left_behind: frozenset[str],
         give_up: bool,
         elsewhere: Mapping[str, CodeChange],
+        *,
+        logins: bool = False,
     ) -> Plan:
-        """The plan to a composition that may be the next revision; ``elsewhere`` is as in :meth:`plan`.
+        """The plan to a composition that may be the next revision; parameters as of :meth:`plan`.
 
         Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.InvalidInput`.
         """
@@ -98,7 +101,7 @@ class Planner:
         faults += Partitions(self.pool, left_behind).faults(composition.jobs.values())
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere)
+        plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere, logins=logins)
         refuse_removed_sites(plan, self.inventory)
         if faults := refused_recuts(composition.jobs, stored, plan.basis.observed):
             raise InvalidInput(faults, f"composition {composition.name!r}")
@@ -158,12 +161,16 @@ class Planner:
         left_behind: Collection[str] = frozenset(),
         give_up: bool = False,
         elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
+        *,
+        logins: bool = False,
     ) -> Plan:
         """A plan; jobs at abandoned engines are not observed, their stored records stand.
 
-        ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.
+        ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.  With
+        ``logins``, jobs that run with a former login to a broker are restarted.
         """
-        plan, observed = self._compared(snapshot, desired, left_behind, elsewhere)
+        logged_in = desired.keys() if logins else ()
+        plan, observed = self._compared(snapshot, desired, left_behind, elsewhere, logged_in=logged_in)
         undrained = self._undrained(left_behind, give_up)
         readings = Replays(self.pool, left_behind).of(plan, snapshot)
         leaves = (*undrained.of(plan, snapshot, desired, observed), *skipped_messages(readings))
@@ -178,9 +185,16 @@ class Planner:
         )
         return replace(plan, leaves=leaves, consequences=joined_notes(notes))
 
-    def resumed(self, snapshot: Snapshot, left_behind: Collection[str]) -> Plan:
-        """The plan of an operation that was interrupted; waits only a moment for each engine."""
-        plan, _ = self._compared(snapshot, snapshot.desired, left_behind, patience=PATIENCE)
+    def resumed(
+        self, snapshot: Snapshot, left_behind: Collection[str], updated: Collection[str] = ()
+    ) -> Plan:
+        """The plan of an operation that was interrupted; waits only a moment for each engine.
+
+        ``updated`` are the jobs that it was to restart at their engines, perhaps for another login.
+        """
+        plan, _ = self._compared(
+            snapshot, snapshot.desired, left_behind, patience=PATIENCE, logged_in=updated
+        )
         return replace(plan, consequences=place_notes(plan) | stamp_notes(plan, self.sampler.stamps()))
 
     def _compared(
@@ -190,13 +204,29 @@ class Planner:
         left_behind: Collection[str],
         elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
         patience: float = PLAN_PATIENCE,
+        logged_in: Collection[str] = (),
     ) -> tuple[Plan, Mapping[str, JobStatus]]:
-        """The actions of a plan, and the statuses that it is made from."""
+        """The actions of a plan, and the statuses that it is made from.
+
+        The jobs ``logged_in`` are restarted if they run with a former login.
+        """
         head, observed = snapshot.head, self._observed(snapshot, left_behind, patience)
         changes = self.code.of_forms(snapshot.forms, desired.values())
         # A file that the job did not keep, though it reaches no change: its whole content was asked for.
         code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
-        return make_plan(head.name, head.revision, desired, snapshot.stored(), observed, code), observed
+        stored, logins = snapshot.stored(), NO_LOGINS
+        if logged_in:
+            stored = {
+                name: each if name in logged_in else replace(each, logins=None)
+                for name, each in stored.items()
+            }
+            logins = self._login_marks(each.job for each in stored.values() if each.logins is not None)
+        return make_plan(head.name, head.revision, desired, stored, observed, code, logins), observed
+
+    def _login_marks(self, jobs: Iterable[Job]) -> Mapping[str, str]:
+        """The marks of the logins that jobs get at their brokers now."""
+        brokers = {broker for job in jobs for broker in (job.source_broker, job.sink_broker)}
+        return {each: login_mark(self.inventory.broker(each)) for each in brokers}
 
     def _observed(
         self, snapshot: Snapshot, left_behind: Collection[str], patience: float = PLAN_PATIENCE
