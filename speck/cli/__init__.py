@@ -84,8 +84,29 @@ class Commands(Mapping[str, click.Command]):
         return len(self._module_of)
 
 
+# Commands of other tools, by the one that does it here.
+_ELSEWHERE = {
+    **dict.fromkeys(("deploy", "run", "start", "update", "submit"), "apply"),
+    **dict.fromkeys(("destroy", "remove", "rm", "undeploy"), "delete"),
+    **dict.fromkeys(("status", "ps", "ls", "list", "get"), "jobs"),
+    **dict.fromkeys(("describe", "inspect"), "show"),
+    **dict.fromkeys(("lint", "check"), "validate"),
+    **dict.fromkeys(("undo", "revert"), "rollback"),
+    **{"up": "local up", "down": "local down"},
+    **{"format": "fmt", "server": "serve", "preview": "plan", "new": "init"},
+}
+
+
 class Program(click.Group):
     """The group of all commands, whose help lists them by section."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of a name.  For one that another tool has, the error names the command to use here."""
+        if args[0] in _ELSEWHERE and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {_ELSEWHERE[args[0]]!r}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command; an error that a server of another version explains has both versions."""

@@ -57,7 +57,30 @@ def lines_of(error: Exception) -> list[str]:
     return [f"{text} (a fault inside SpecK; SPECK_DEBUG=1 shows where)"]
 
 
+# Kinds of values in the words of the library, the longer ones first, and in a user's.
+_KINDS = {
+    "integer range": "a whole number",
+    "float range": "a number",
+    "integer": "a whole number",
+    "float": "a number",
+}
+_SERVER_HAS_THEM = "the sites are those of the server: speck serve --sites FILE"
+_NO_SUCH_OPTION = {
+    **{(name, "--sites"): _SERVER_HAS_THEM for name in ("plan", "apply", "place")},
+    ("apply", "--dry-run"): "speck plan FILE shows the plan",
+    ("rollback", "--revision"): "speck rollback NAME REVISION",
+    ("rollback", "--to"): "speck rollback NAME REVISION",
+    **{(name, "--force"): "--yes does not ask" for name in ("apply", "rollback", "delete", "adopt")},
+    **{(name, "--follow"): "speck watch shows changes as they happen" for name in ("jobs", "show", "events")},
+}
+
+
 def _usage(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split()).removesuffix(".")
+    for library, plain in _KINDS.items():
+        message = message.replace(f"is not a valid {library}", f"is not {plain}")
     context = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        hint = _NO_SUCH_OPTION.get((context.command.name or "", error.option_name))
+        message = message if hint is None else f"No such option {error.option_name!r}: {hint}"
     return f"{message} (see {context.command_path} --help)" if context is not None else message

@@ -127,7 +127,21 @@ def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.Monk
     [
         (["job"], "No such command 'job'. Did you mean 'jobs'? (see speck --help)"),
         (["sites", "chek"], "No such command 'chek'. Did you mean 'check'? (see speck sites --help)"),
+        (
+            ["rollback", "streets", "latest"],
+            "Invalid value for '[REVISION]': 'latest' is not a whole number (see speck rollback --help)",
+        ),
+        (["deploy", "x.yaml"], "No such command 'deploy'. Did you mean 'apply'? (see speck --help)"),
         (["plan"], "Missing argument 'FILE' (see speck plan --help)"),
+        (
+            ["plan", "x.yaml", "--sites", "sites.yaml"],
+            "No such option '--sites': the sites are those of the server: speck serve --sites FILE "
+            "(see speck plan --help)",
+        ),
+        (
+            ["apply", "x.yaml", "--dry-run"],
+            "No such option '--dry-run': speck plan FILE shows the plan (see speck apply --help)",
+        ),
         (
             ["top", "--intervall"],
             "No such option '--intervall'. Did you mean '--interval'? (see speck top --help)",
