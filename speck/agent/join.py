@@ -160,7 +160,7 @@ def _asked(
             while answer is None:
                 answer = assembly.add(websocket.recv(_ANSWERING))
             if "joined" not in answer:
-                refused = str(answer.get("refused", "the server answers otherwise than expected"))
+                refused = str(answer.get("refused", "the server's answer has an unknown format"))
                 raise InvalidInput([Fault(each) for each in refused.splitlines()], "join")
             return _joined(answer["joined"], server), certificate
     except InvalidStatus as error:

@@ -119,7 +119,7 @@ class Writers:
             try:
                 with_retries(partial(self._publish, session))
             except Rejected as error:  # by its access control; all stamps are believed then, as before
-                text = f"the readers of {session.topic!r} believe the stamps of any publisher: {error}"
+                text = f"readers of {session.topic!r} accept the stamps of any publisher: {error}"
                 self.context.operation.note(job, text)
             self._named[session] = self._writers(session)
 

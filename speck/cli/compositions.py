@@ -225,8 +225,9 @@ def left_behind(client: Client, forget: tuple[str, ...], author: str, as_json: b
 
     Abandoned jobs and sessions are cleaned up when their engine or broker responds again.
 
-    An orphan is a copy at an engine that the store does not name; its verdict is to terminate, adopt or
-    report it.  A forgotten copy is never stopped: if its engine returns, it continues to read and write.
+    An orphan is a copy at an engine that the store does not name; SpecK terminates, adopts or reports it,
+    as its verdict says.  A forgotten copy is never stopped: if its engine returns, it continues to read
+    and write.
     """
     data = client.forget_left_behind(forget, author) if forget else client.left_behind()
     show_data(data, [render.abandoned_table(data)], as_json)

@@ -137,7 +137,7 @@ def waves_options(function: _Function) -> _Function:
         multiple=True,
         metavar="SITES",
         help="Change these sites first: SITE,SITE, a number, or a share such as 10%. Each further --wave is "
-        "the next one, the other sites are the last. If a wave fails, all is rolled back.",
+        "the next one; the remaining sites are the last. If a wave fails, all is rolled back.",
     )(settle_option(function))
 
 

@@ -137,7 +137,7 @@ def join(
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
 ) -> None:
-    """Join by the CODE of `speck sites add`, at the site; then run `speck agent run`.
+    """Join with the CODE that `speck sites add` printed, at the site; then run `speck agent run`.
 
     The engine and broker of a site that the server's inventory does not have are given here, and must answer.
     """
@@ -203,7 +203,7 @@ def remove(client: Client, name: str, as_json: bool) -> None:
     multiple=True,
     metavar="SITES",
     help="Upgrade these sites first: SITE,SITE, a number, or a share such as 10%. Each further --wave is the "
-    "next one, the other sites are the last [default: one site first].",
+    "next one; the remaining sites are the last [default: one site first].",
 )
 @settle_option
 @click.option(
@@ -224,7 +224,7 @@ def upgrade(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Upgrade the agents of each SITE, or of all, to the server's version.  Their jobs run on.
+    """Upgrade the agents of each SITE, or of all, to the server's version.  Their jobs keep running.
 
     A wave begins when all agents of the one before are connected in the new version, and all jobs that ran at
     their sites run without losses.  Otherwise the upgrade stops; repeat the command to continue.

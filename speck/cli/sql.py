@@ -163,7 +163,7 @@ def _chosen(found: Mapping[str, BoundQuery], name: str | None) -> Query:
     message = (
         f"--job is missing (expected one of {known})"
         if name is None
-        else f"job {name!r} has no query ({known} have)"
+        else f"job {name!r} has no query (expected one of {known})"
     )
     raise InvalidInput([Fault(message)], "job")
 

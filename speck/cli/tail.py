@@ -47,10 +47,10 @@ def tail_query(
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
 ) -> None:
-    """Show the rows of NAME while they come, until Ctrl-C: the results of a query of FILE, or a table of it.
+    """Show rows as they arrive, until Ctrl-C: the results of query NAME of FILE, or its table NAME.
 
     Rows are read at the broker to which the query writes, or at the sites of the topic; --at names others.
-    They are read without a session, so that no job notices; a row may come again after a restart.
+    They are read without a session, which affects no job; a row may come again after a restart.
     Messages that do not fit the schema are listed on standard error.
     """
     from speck.sql.check import Check

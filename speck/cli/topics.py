@@ -63,8 +63,8 @@ def infer_schema(
 ) -> None:
     """Print a `topics:` entry for TOPIC from a sample of its messages.
 
-    TOPIC may be a filter with + and #. The messages are read without a session; no job notices. The entry
-    fits all messages of the sample, and says in comments what it leaves out.
+    TOPIC may be a filter with + and #. The messages are read without a session, which affects no job. The
+    entry fits all messages of the sample, and says in comments what it leaves out.
     """
     from speck.sql.infer import entry, infer
 

@@ -93,7 +93,7 @@ def _poll(client: Client) -> Iterator[dict[str, Any]]:
             problem = transient(error)
             if time.monotonic() - answered > _RETRY_TIME:
                 raise ServerError(
-                    f"{problem} (repeat the command: it leaves out what is upgraded)"
+                    f"{problem} (repeat the command: it skips the agents that are upgraded)"
                 ) from error
         else:
             answered = time.monotonic()

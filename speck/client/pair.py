@@ -142,7 +142,7 @@ class Pair:
                 raise
             if lost and once:
                 raise LostAnswer(
-                    f"the answer of {self.url} was lost, and the request may have been carried out (look "
+                    f"the answer of {self.url} was lost, and the request may have been carried out (check "
                     "before you repeat it)"
                 ) from error
             if not isinstance(error, away):

@@ -178,7 +178,7 @@ class RetainedPlans:
         if changed := self.placer.changed_since(retained.placed):
             raise Conflict(
                 f"{retained.name} is stale: {'; '.join(changed[:3])} "
-                "(expected inputs within a fifth of those it was computed from: speck advise)"
+                "(its inputs may change by a fifth at most: make another one with speck advise)"
             )
 
     def _refuse_other(self, retained: RetainedPlan, request: Request, options: dict[str, Any]) -> None:

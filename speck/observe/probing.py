@@ -176,7 +176,9 @@ class Prober:
         # The geometric mean: the ratio of two sites is the same, whichever is the reference.
         speed = sqrt(found.stateless / REFERENCE.stateless * found.keyed / REFERENCE.keyed)
         if not _BOUNDS[0] <= speed <= _BOUNDS[1]:
-            raise BinderError(f"a core of speed {speed:.3g} makes no sense (expected 0.01 to 100)")
+            raise BinderError(
+                f"the measured speed of a core, {speed:.3g}, is implausible (expected 0.01 to 100)"
+            )
         measured = Value(speed, Known.MEASURED, self.clock(), 1)
         self.measures.put_site(SiteProfile(name=probe.site, speed=measured))
         return f"speed {speed:.2f}"

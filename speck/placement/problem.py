@@ -301,7 +301,7 @@ class Problem:
             return tuple(TopologicalSorter(before).static_order())
         except CycleError as error:
             names = " -> ".join(repr(self.jobs[index].name) for index in reversed(error.args[1]))
-            message = f"the jobs {names} form a cycle (expected none: rates would have no end)"
+            message = f"the jobs {names} form a cycle (expected none: their rates would grow without bound)"
             raise InvalidInput([Fault(message, field="jobs")], "placement problem") from error
 
     @cached_property

@@ -195,7 +195,7 @@ def test_a_broker_that_refuses_the_list_is_noted(
     operation = carry_out(coordinator, composition(A, B))
     assert operation.state == "succeeded"
     notes = "".join(each.note for each in operation.actions.values())
-    assert "the readers of 't1' believe the stamps of any publisher: not authorized" in notes
+    assert "readers of 't1' accept the stamps of any publisher: not authorized" in notes
     assert named() == {session_named("a"): []}
 
 

@@ -187,7 +187,7 @@ def test_what_is_not_repeated_may_have_been_done(rest: RestServer) -> None:
     rest.client.apply(TEXT, "one", wait=60)
     with (
         Relay(rest.port, lose_answer_to=b"DELETE /left-behind") as relay,
-        pytest.raises(LostAnswer, match=r"may have been carried out \(look before you repeat it\)"),
+        pytest.raises(LostAnswer, match=r"may have been carried out \(check before you repeat it\)"),
     ):
         patient(f"http://127.0.0.1:{relay.port}", rest.url).forget_left_behind(["sc://e9:1"])
 

@@ -134,7 +134,7 @@ def test_an_impossible_speed_is_refused(bench: Bench) -> None:
     (found,) = bench.probe(sites=("A",))
     assert (found.state, found.message) == (
         ProbeState.FAILED,
-        "a core of speed 0 makes no sense (expected 0.01 to 100)",
+        "the measured speed of a core, 0, is implausible (expected 0.01 to 100)",
     )
 
 

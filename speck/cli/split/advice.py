@@ -83,9 +83,7 @@ def _kind(job: Job, path: Path) -> EngineKind:
     kinds = (each for each in installed().engines if each.engine == job.engine)
     kind = next((each for each in kinds if each.sample_split is not None), None)
     if kind is None:
-        message = (
-            f"job {job.job_name!r} is of engine {job.engine!r} (expected spark: key_split runs on Spark)"
-        )
+        message = f"job {job.job_name!r} runs on {job.engine!r} (expected spark: key_split runs on Spark)"
         raise InvalidInput([Fault(message, job=job.job_name, field="engine", value=job.engine)], "job")
     if kind.aggregation is not None and (faults := kind.aggregation(path, job.entry_class)):
         raise InvalidInput([Fault(each, job=job.job_name, field="entry_class") for each in faults], "job")
