@@ -290,10 +290,9 @@ def test_rows_that_do_not_come_are_named(run: Run, monkeypatch: pytest.MonkeyPat
         yield []
 
     monkeypatch.setattr("speck.cli.tail.subscribed", subscribed)
-    monkeypatch.setattr("speck.cli.tail.is_interactive", lambda _: True)
     found = run("sql", "tail", "towns.yaml", "fast", "--at", "tcp://x:1883", "--for", "0.1")
     assert found.err.splitlines() == [
-        "reading results/fast at tcp://x:1883 until Ctrl-C",
+        "waiting for messages of topic 'results/fast' at tcp://x:1883 (ends after 0.1 s, or with Ctrl-C)",
         "no message of results/fast came from tcp://x:1883",
     ]
 
