@@ -185,7 +185,7 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_picture_without_the_extra_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "speck.cli.draw.picture")
+    monkeypatch.delitem(sys.modules, "speck.cli.draw.picture", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SpeckError, match=r"package matplotlib.*\(pip install 'speck\[graph\]'\)"):
         draw_image([job("a")], INVENTORY, tmp_path / "picture.svg")
