@@ -251,7 +251,7 @@ def kind_of(registry: Registry, address: str) -> EngineKind:
 
 
 def _lock(descriptor: int, directory: Path) -> None:
-    """Lock a file, also if :func:`speck.agent.status.is_running` has it locked for a moment."""
+    """Lock a file, also if :func:`speck.agent.status.is_running` holds its lock for a moment."""
     until = time.monotonic() + LOOKED_AT
     while True:
         try:

@@ -127,7 +127,7 @@ class StepRecord:
     where they were measured;
     ``catch_up`` is the predicted time (s) in which they work off what waited meanwhile.  ``lagging`` are the
     jobs of the composition that fell behind at ``at``.  ``speed`` is that of its source as it was observed,
-    for the profile of that site once the step has begun (0: none, or the profile has it).
+    for the profile of that site once the step has begun (0: none, or it is in the profile).
     """
 
     jobs: tuple[str, ...]

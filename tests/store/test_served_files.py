@@ -128,7 +128,7 @@ def test_a_failed_deletion_of_unused_files_is_logged(
     served: ServedFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     place = offered(served, "old.py", 30 * DAY)
-    (served.directory / BEGINNINGS).mkdir()  # in place of a file
+    (served.directory / BEGINNINGS).mkdir()  # where a file is expected
     served.forget_unused((), (), ())
     assert place.exists()
     assert [each.levelname for each in caplog.records] == ["WARNING"]

@@ -414,9 +414,9 @@ class Adaptation:
         return with_last(memory, replace(step, speed=former.speed.value * ratio))
 
     def _correct_speed(self, name: str) -> None:
-        """Store the speed that the pending step has with it in the profile of its site, once it has begun.
+        """Store the speed of the pending step in the profile of its site, once the step has begun.
 
-        It stays with the step until the profile has it, so that another process does this if the server ends.
+        The step keeps it until it is in the profile, so that another process does this if the server ends.
         """
         with self._lock:
             memory = self.store.adaptation(name)

@@ -27,7 +27,7 @@ final class RetransmissionBuffer {
     private static final long MAXIMUM_BYTES =
             Long.getLong("speck.sink.keepMegabytes", defaultMegabytes(Runtime.getRuntime().maxMemory())) << 20;
     private static final int OVERHEAD_BYTES = 200;
-    /** Of the messages that were taken over and that the broker has: so many times the bound of the others. */
+    /** The bound of the messages that were taken over and acknowledged, as a multiple of that of the others. */
     private static final int TAKEN_OVER_BOUNDS = 4;
 
     private final Deque<OutgoingMessage> messages = new ArrayDeque<>();
