@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from speck.errors import SessionOfAnother
 
 _IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
 
@@ -56,3 +59,47 @@ def owner_of(note: Mapping[str, Any], fence: Mapping[str, Any]) -> str:
 def owned_by(owner: str) -> dict[str, str]:
     """The fields of a record by which it names its owner; none for an empty one."""
     return {"owner": owner} if owner else {}
+
+
+@dataclass(frozen=True)
+class SharedRecords:
+    """The note and the fence of a session, as JSON objects; empty if there is none, or other content."""
+
+    session: str
+    note: dict[str, Any]
+    fence: dict[str, Any]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics, or topic filters, of the note."""
+        return topics_of(self.note)
+
+    @property
+    def fenced(self) -> int:
+        """The attempt that the fence or the tombstone names; -1 for none."""
+        return attempt_of(self.fence)
+
+    @property
+    def deleted(self) -> bool:
+        """True if there is a tombstone."""
+        return is_tombstone(self.fence)
+
+    @property
+    def owner(self) -> str:
+        """The owner; empty if there is none, as for deleted sessions."""
+        return owner_of(self.note, self.fence)
+
+    @property
+    def way_out(self) -> str:
+        """The remedy for records whose owner is lost, for messages; empty by default."""
+        return ""
+
+    def reject_foreign(self, owner: str, address: str) -> None:
+        """Raise :class:`SessionOfAnother` if another than ``owner`` (empty: not checked) owns the session."""
+        if owner and self.owner and self.owner != owner:
+            raise SessionOfAnother(
+                f"session {self.session!r} at broker {address} belongs to another SpecK, with store "
+                f"{self.owner} (this one has store {owner}): give the job another name here, or delete it "
+                f"there{self.way_out}",
+                address=address,
+            )

@@ -18,7 +18,7 @@ from binders.kafka.address import BrokerAddress
 from binders.kafka.client import TIMEOUT, Client, Connected
 from binders.kafka.control_log import ControlLog, describe, ensure_own_topics, make_topic
 from binders.kafka.names import CONTROL, topic_fault
-from binders.kafka.records import SessionRecords, ids_in
+from binders.kafka.records import KafkaSessionRecords, ids_in
 from speck.binder import Backlog, BrokerBinder, CountFrom, OwnedSession
 from speck.core.inventory import Inventory
 from speck.core.runtime import Checkup
@@ -292,10 +292,10 @@ class KafkaBroker(BrokerBinder):
     def _put(self, connected: Connected, key: str, content: dict[str, Any] | None) -> None:
         self._log.write(connected, key, content, self._client.timeout)
 
-    def _records(self, session: str) -> SessionRecords:
-        return SessionRecords.read(self._log, session)
+    def _records(self, session: str) -> KafkaSessionRecords:
+        return KafkaSessionRecords.read(self._log, session)
 
-    def _own_records(self, session: str) -> SessionRecords:
+    def _own_records(self, session: str) -> KafkaSessionRecords:
         """The records of a session.  Raises :class:`~speck.errors.SessionOfAnother`."""
         records = self._records(session)
         records.reject_foreign(self._owner, self.address)

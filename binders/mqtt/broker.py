@@ -297,7 +297,7 @@ class MqttBroker(BrokerBinder):
         _check_filter(topic)
         with self._lock(session):
             found = self._cache.run(lambda control: self._records.begin_note(control, session, topic))
-            others = [each for each in found.filters if each != topic]
+            others = [each for each in found.topics if each != topic]
             is_new = self._subscribe(session, topic, others)
             incomplete = is_new or not found.is_complete(topic)
             if incomplete and refill:

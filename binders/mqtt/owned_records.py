@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from binders.mqtt.connection import Connection
 from binders.mqtt.limits import reject_unfit
 from binders.mqtt.records import (
-    SessionRecords,
+    MqttSessionRecords,
     hand_over,
     write_fence,
     write_note,
@@ -30,19 +30,19 @@ class OwnedRecords:
         self.owner = ""
         self._address = address
 
-    def read(self, control: Connection, session: str) -> SessionRecords:
+    def read(self, control: Connection, session: str) -> MqttSessionRecords:
         """The records of a session."""
-        records = SessionRecords.read(control, session)
+        records = MqttSessionRecords.read(control, session)
         records.reject_foreign(self.owner, self._address)
         return records
 
-    def begin_note(self, control: Connection, session: str, topic: str) -> SessionRecords:
+    def begin_note(self, control: Connection, session: str, topic: str) -> MqttSessionRecords:
         """Add a filter to a session's note, pending if it was not complete; return its former records."""
         reject_unfit(control)
         found = self.read(control, session)
         complete = found.is_complete(topic)
         if not complete or not self._is_named(found):
-            write_note(control, session, {*found.filters, topic}, self.owner, pending=not complete)
+            write_note(control, session, {*found.topics, topic}, self.owner, pending=not complete)
         return found
 
     def complete_note(self, control: Connection, session: str, topic: str) -> None:
@@ -57,14 +57,14 @@ class OwnedRecords:
         lost = not records.note and not records.deleted
         if lost or (records.note and not self._is_named(records)):
             pending = lost or records.pending
-            write_note(control, session, records.filters or [topic], self.owner, pending=pending)
+            write_note(control, session, records.topics or [topic], self.owner, pending=pending)
 
     def adopt(self, control: Connection, session: str, former: str) -> None:
         """Make a session of the owner ``former`` this owner's.
 
         Raises :class:`~speck.errors.SessionOfAnother` for that of a third one.
         """
-        records = SessionRecords.read(control, session)
+        records = MqttSessionRecords.read(control, session)
         if records.owner != former:
             records.reject_foreign(self.owner, self._address)
         if not records.deleted and not records.name_only(self.owner):
@@ -86,6 +86,6 @@ class OwnedRecords:
         if records.deleted or records.fenced < attempt:
             write_fence(control, session, max(records.fenced, attempt), self.owner)
 
-    def _is_named(self, records: SessionRecords) -> bool:
+    def _is_named(self, records: MqttSessionRecords) -> bool:
         """True if the note names the owner, where there is one to name."""
         return records.note.get("owner", "") == self.owner or not self.owner

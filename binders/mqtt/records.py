@@ -11,23 +11,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from binders.common.session_records import (
-    attempt_of,
-    is_tombstone,
-    json_object,
-    named_owner,
-    owned_by,
-    owner_of,
-    topics_of,
-)
+from binders.common.session_records import SharedRecords, json_object, named_owner, owned_by
 from binders.mqtt.connection import Connection
 from binders.mqtt.retained import retained_all, retained_below
 from speck.binder import OwnedSession
 from speck.core.job import fence_topic
-from speck.errors import SessionOfAnother
 
 TOMBSTONE_SECONDS = 28 * 24 * 3600  # longer than any engine is expected to restart a copy on its own
 
@@ -48,25 +38,15 @@ def writers_topic(session: str) -> str:
     return f"speck/writers/{session}"
 
 
-@dataclass(frozen=True)
-class SessionRecords:
-    """The note and the fence of a session, as JSON objects; empty if there is none, or other content."""
-
-    session: str
-    note: dict[str, Any]
-    fence: dict[str, Any]
+class MqttSessionRecords(SharedRecords):
+    """The records of a session, retained at the broker."""
 
     @classmethod
-    def read(cls, control: Connection, session: str) -> SessionRecords:
+    def read(cls, control: Connection, session: str) -> MqttSessionRecords:
         """Both, read from the broker."""
         topics = note_topic(session), fence_topic(session)
         note, fence = (json_object(each) for each in retained_all(control, topics))
         return cls(session, note, fence)
-
-    @property
-    def filters(self) -> list[str]:
-        """The topic filters of the note."""
-        return topics_of(self.note)
 
     @property
     def pending(self) -> bool:
@@ -75,12 +55,7 @@ class SessionRecords:
 
     def is_complete(self, topic: str) -> bool:
         """True if the session was subscribed to this filter, as far as its note says."""
-        return topic in self.filters and not self.pending
-
-    @property
-    def fenced(self) -> int:
-        """The attempt that the fence or the tombstone names; -1 for none."""
-        return attempt_of(self.fence)
+        return topic in self.topics and not self.pending
 
     @property
     def read_by(self) -> int | None:
@@ -88,30 +63,16 @@ class SessionRecords:
         claim = self.fence.get("claim")
         return self.fenced if isinstance(claim, int) and claim > 0 and not self.deleted else None
 
-    @property
-    def deleted(self) -> bool:
-        """True if there is a tombstone."""
-        return is_tombstone(self.fence)
-
-    @property
-    def owner(self) -> str:
-        """The owner; empty if there is none, as for deleted sessions."""
-        return owner_of(self.note, self.fence)
-
     def name_only(self, owner: str) -> bool:
         """True if all of the records that there are name this owner."""
         return all(named_owner(each) == owner for each in (self.note, self.fence) if each)
 
-    def reject_foreign(self, owner: str, address: str) -> None:
-        """Raise :class:`SessionOfAnother` if another than ``owner`` (empty: not checked) owns the session."""
-        if owner and self.owner and self.owner != owner:
-            raise SessionOfAnother(
-                f"session {self.session!r} at broker {address} belongs to another SpecK, with store "
-                f"{self.owner} (this one has store {owner}): give the job another name here, or delete it "
-                f"there (if that store is permanently lost, remove the retained messages "
-                f"{note_topic(self.session)!r} and {fence_topic(self.session)!r}; docs/mqtt.md, Owners)",
-                address=address,
-            )
+    @property
+    def way_out(self) -> str:
+        """The retained messages to remove if their owner is lost."""
+        notes = f"{note_topic(self.session)!r} and {fence_topic(self.session)!r}"
+        remedy = f"remove the retained messages {notes}; docs/mqtt.md, Owners"
+        return f" (if that store is permanently lost, {remedy})"
 
 
 def write_note(
@@ -132,7 +93,7 @@ def write_fence(control: Connection, session: str, attempt: int, owner: str) -> 
     _write(control, fence_topic(session), {"attempt": attempt} | owned_by(owner))
 
 
-def write_tombstone(control: Connection, records: SessionRecords, owner: str) -> None:
+def write_tombstone(control: Connection, records: MqttSessionRecords, owner: str) -> None:
     """Replace the fence of a session by a tombstone; none where there is nothing to delete.
 
     Its number is above all attempts that the fence admitted, so their connectors end.
@@ -150,13 +111,13 @@ def request_resend(control: Connection, topic: str) -> None:
     control.publish(request, topic.encode(), retain=True, expiry=_REQUEST_SECONDS)
 
 
-def hand_over(control: Connection, records: SessionRecords, owner: str) -> None:
+def hand_over(control: Connection, records: MqttSessionRecords, owner: str) -> None:
     """Make a session another owner's in the records that there are; the rest of them stays as it is.
 
     The note comes first, since it decides.  A reader that claims the fence meanwhile claims it once more.
     """
     if records.note:
-        write_note(control, records.session, records.filters, owner, pending=records.pending)
+        write_note(control, records.session, records.topics, owner, pending=records.pending)
     if records.fence:
         _write(control, fence_topic(records.session), records.fence | owned_by(owner))
 
@@ -168,20 +129,20 @@ def owned_sessions(control: Connection) -> list[OwnedSession]:
     found = {topic: json_object(content) for topic, content in (notes | fences).items()}
     names = sorted(topic.removeprefix(_NOTES) for topic in notes)
     records = (
-        SessionRecords(each, found[note_topic(each)], found.get(fence_topic(each), {})) for each in names
+        MqttSessionRecords(each, found[note_topic(each)], found.get(fence_topic(each), {})) for each in names
     )
     return [
-        OwnedSession(each.session, each.owner, tuple(each.filters), max(each.fenced, 0))
+        OwnedSession(each.session, each.owner, tuple(each.topics), max(each.fenced, 0))
         for each in records
         if each.owner
     ]
 
 
-def read_fences(control: Connection, sessions: Sequence[str]) -> list[SessionRecords]:
+def read_fences(control: Connection, sessions: Sequence[str]) -> list[MqttSessionRecords]:
     """The records of sessions without their notes."""
     fences = retained_all(control, [fence_topic(each) for each in sessions])
     return [
-        SessionRecords(session, {}, json_object(fence))
+        MqttSessionRecords(session, {}, json_object(fence))
         for session, fence in zip(sessions, fences, strict=True)
     ]
 

@@ -15,7 +15,7 @@ from binders.common.session_records import (
     topics_of,
 )
 from binders.kafka.control_log import ControlLog
-from binders.kafka.records import SessionRecords
+from binders.kafka.records import KafkaSessionRecords
 from speck.errors import SessionOfAnother
 
 
@@ -77,7 +77,7 @@ def test_the_records_of_another_owner_are_rejected() -> None:
         "note/s": b'{"topics": ["t"], "ids": {"t": "1"}, "owner": "a"}',
         "fence/s": b'{"attempt": 4}',
     }
-    records = SessionRecords.read(log, "s")
+    records = KafkaSessionRecords.read(log, "s")
     assert (records.topics, records.topic_ids, records.fenced, records.deleted) == (
         ["t"],
         {"t": "1"},
