@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from speck.sql.frames import MOST_ROWS, MOST_WAITING
+from speck.sql.frames import MOST_ROWS, MOST_WAITING, STEP_MS
 from speck.sql.program import (
     FRAME,
     TIMES_FRAME,
@@ -29,9 +29,6 @@ from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMN
 _FORM_DIGITS = 8
 _SLIDES_OF_GAP = 5
 _MOST_SLIDE = 10_000  # ms
-# Of a query without windows: the event time, ms, for which rows wait for others of their frame.  With a
-# shorter one results are earlier, and there are more frames.
-_STEP_MS = 250
 
 
 def timed(program: Program, table: Contract) -> Program:
@@ -149,7 +146,7 @@ def _rows_of(program: Program, cut: str) -> Program:
     time = program.input.event_time
     if time is None:
         raise ValueError("the query has neither windows nor an event time (expected one with a cut)")
-    part = replace(program, format=FRAME, sends=Sends(cut, time, _STEP_MS, MOST_WAITING, TIMES_FRAME))
+    part = replace(program, format=FRAME, sends=Sends(cut, time, STEP_MS, MOST_WAITING, TIMES_FRAME))
     if cut == ROWS:
         found = _computed(program)
         columns = tuple(program.columns[each] for each in found)

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from speck.sql.distances import Distance, distance
 from speck.sql.faults import SqlError
+from speck.sql.frames import STEP_MS
 from speck.sql.functions import Bound
 from speck.sql.program import Expression, Input, Join, Program, Windows, columns_in, renumbered
 from speck.sql.scope import Faulty, Scope, Visible, has_aggregates
@@ -20,9 +21,6 @@ _FORM = (
     "of the time between two rows: b.time BETWEEN a.time AND a.time + INTERVAL '1' HOUR"
 )
 _BOUNDS = len(WINDOW_COLUMNS)
-# The steps of the progress of a join by time.  A result waits for a step of each input, and so do rows for
-# others of their frame; shorter ones make results earlier, and more frames.
-_STEP_MS = 250
 
 
 @dataclass
@@ -211,7 +209,7 @@ class JoinBinder(Binder):
             if left.rows.timed.session:
                 self._fault("rows are joined in sessions (expected TUMBLE or HOP: keys have their own)", join)
             return left.rows.timed, None
-        steps = Windows(_STEP_MS, _STEP_MS, (), ())
+        steps = Windows(STEP_MS, STEP_MS, (), ())
         if left.rows.timed is not None or right.rows.timed is not None:
             self._fault("the windows of both tables differ (expected the same TUMBLE or HOP of both)", join)
             return steps, None

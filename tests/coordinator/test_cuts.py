@@ -435,7 +435,7 @@ def test_frames_get_other_bounds_only_while_the_input_job_runs(
 ) -> None:
     """Those of another version: what was sent since the last checkpoint would come in other frames."""
     with monkeypatch.context() as former:
-        former.setattr(joins, "_STEP_MS", 1000)
+        former.setattr(joins, "STEP_MS", 1000)
         bench.apply(JOINED)
         bench.world.crash("q5.asks-a", state=JobState.FAILED)
         assert "Update" not in kinds_of(bench.plan(JOINED))
@@ -444,7 +444,7 @@ def test_frames_get_other_bounds_only_while_the_input_job_runs(
     assert "'q5.asks-a'" in str(raised.value) and "q5.bids" not in str(raised.value)
     bench.plan(f"{JOINED}  upgrade: stateless\n")
     with monkeypatch.context() as former:
-        former.setattr(joins, "_STEP_MS", 1000)
+        former.setattr(joins, "STEP_MS", 1000)
         bench.apply(JOINED)
     bench.apply(JOINED)
 

@@ -376,7 +376,7 @@ def test_an_edit_that_the_state_of_a_join_outlives_is_accepted(after: str, mixed
 
 def test_another_step_of_the_progress_keeps_the_state_of_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
     now = sql_job("a", JOIN)
-    monkeypatch.setattr(joins, "_STEP_MS", 1000)
+    monkeypatch.setattr(joins, "STEP_MS", 1000)
     former = sql_job("a", JOIN)
     assert former != now
     for before, after in ((former, now), (now, former)):
