@@ -50,7 +50,7 @@ def held_back() -> Iterator[None]:
     """Let the signals that are handled wait for the end of the block.
 
     Their handlers raise an exception: between the start of a process and the assignment that makes it known,
-    nobody would end the process.
+    the process would never be ended.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # no handler runs there

@@ -127,7 +127,8 @@ def _twice_faults(found: _Handover) -> Iterator[Fault]:
 def _rest_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[Fault]:
     """A fault for each query without windows that gets or loses its rest.
 
-    What its jobs read again after a failure, they would write to another topic, where nobody has seen it.
+    Results that its jobs write again after a failure would go to another topic, whose readers know none of
+    them.
     """
     for job, gets in _rest_changes(desired, stored):
         if job.upgrade == "stateful":
