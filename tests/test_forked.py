@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import PIPE
@@ -92,6 +96,37 @@ def test_a_process_keeps_no_pipe_of_another_open(tmp_path: Path) -> None:
         assert str(tmp_path / "one") in str(out)
         assert err == ""
         assert two.process.poll() is None
+
+
+def test_a_process_keeps_no_report_of_another_open(tmp_path: Path) -> None:
+    """Not even if its descriptor is higher than all that the process was given."""
+    os.mkfifo(tmp_path / "it.yaml")  # for which a command waits until it is killed
+    with contextlib.ExitStack() as stack:
+        run = partial(Forked, "speck.cli", ["validate", "it.yaml"], env=os.environ, cwd=tmp_path)
+        first, *_, last = [stack.enter_context(killed(run())) for _ in range(20)]
+        first.kill()
+        first.wait()  # its descriptors are free now
+        other = stack.enter_context(killed(run()))
+        last.kill()
+        assert within(60, last.wait) == -signal.SIGKILL
+        assert other.poll() is None
+
+
+@contextlib.contextmanager
+def killed(process: Forked) -> Iterator[Forked]:
+    """The process, which is killed when the block ends."""
+    with process:
+        yield process
+        process.kill()
+
+
+def within(seconds: float, call: Callable[[], int]) -> int | None:
+    """What a call returns, or ``None`` if it does not within the time."""
+    results: list[int] = []
+    waiting = threading.Thread(target=lambda: results.append(call()), daemon=True)
+    waiting.start()
+    waiting.join(seconds)
+    return next(iter(results), None)
 
 
 @pytest.mark.parametrize(("mode", "starts"), [("fork", 1), (None, 0)])

@@ -42,7 +42,8 @@ def main() -> None:
                 importlib.import_module(name)
             gc.freeze()
             if not (process := os.fork()):
-                _become(request, descriptors, [server.detach(), *reports])
+                pipes = [pipe for _, pipe in reports.values()]
+                _become(request, descriptors, [server.detach(), *reports, *pipes])
                 return
             for each in descriptors[:3]:
                 os.close(each)
