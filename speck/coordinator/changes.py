@@ -24,7 +24,7 @@ from speck.coordinator.planning.admission import (
 )
 from speck.coordinator.planning.builds import Builds
 from speck.coordinator.planning.code_changes import CodeChanges
-from speck.coordinator.planning.planner import Planner, joined_notes, refuse_stale
+from speck.coordinator.planning.planner import Planner, PlanOptions, joined_notes, refuse_stale
 from speck.coordinator.planning.resolver import Resolver
 from speck.coordinator.planning.undrained import undrained_text
 from speck.core.change import Adopt, Apply, Change, DeleteComposition, Request
@@ -124,7 +124,7 @@ class Changes:
                 return self._revision(resolved, request, reserve=reserve, logins=logins)
 
     def _revision(self, apply: Apply, request: Request, *, reserve: bool, logins: bool) -> PlannedChange:
-        """The plan of a composition as the next revision; ``logins`` as of :meth:`Planner.plan`."""
+        """The plan of a composition as the next revision; ``logins`` as of :class:`PlanOptions`."""
         head = self.deployments.changeable_head(apply.composition.name)
         composition, notes = apply.composition, dict[str, str]()
         if not apply.cuts_stay:
@@ -135,15 +135,10 @@ class Changes:
         left_behind = self.planner.left_behind(head, request.leave_behind)
         assigned = self.placer.assign(composition, apply.place, reserve=reserve, left_behind=left_behind)
         composition = assigned.composition
-        plan = self.planner.checked(
-            head,
-            composition,
-            request.base_revision,
-            left_behind,
-            request.give_up,
-            elsewhere,
-            logins=logins,
+        options = PlanOptions(
+            left_behind=left_behind, give_up=request.give_up, elsewhere=elsewhere, logins=logins
         )
+        plan = self.planner.checked(head, composition, request.base_revision, options)
         if apply.restored:
             self.planner.refuse_lost_states(plan, left_behind, apply.restored)
         waves = self.planner.waves(request.waves, plan)
@@ -189,7 +184,8 @@ class Changes:
         head = self.deployments.known_head(change.composition)
         refuse_stale(head, request.base_revision)
         left_behind = self.planner.left_behind(head, request.leave_behind)
-        plan = self.planner.plan(self.deployments.snapshot(head), {}, left_behind)
+        options = PlanOptions(left_behind=left_behind)
+        plan = self.planner.plan(self.deployments.snapshot(head), {}, options)
         return PlannedChange(
             request=replace(request, base_revision=head.revision, leave_behind=tuple(sorted(left_behind))),
             head=head,

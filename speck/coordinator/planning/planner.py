@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from speck.apply.abandon import addresses_of, refuse_use
@@ -26,7 +26,13 @@ from speck.coordinator.planning.message_sizes import size_notes, written
 from speck.coordinator.planning.partitions import Partitions
 from speck.coordinator.planning.query_edits import query_notes, refused_queries, refused_recuts
 from speck.coordinator.planning.reachability import Reachability
-from speck.coordinator.planning.replays import Replays, reading_notes, refused_starts, skipped_messages
+from speck.coordinator.planning.replays import (
+    Reading,
+    Replays,
+    reading_notes,
+    refused_starts,
+    skipped_messages,
+)
 from speck.coordinator.planning.retained import retained_notes
 from speck.coordinator.planning.state_moves import StateMoves, lost_state_faults, state_notes
 from speck.coordinator.planning.undrained import UndrainedSessions, refuse_loss
@@ -42,6 +48,7 @@ from speck.core.plan import (
     Move,
     Plan,
     Start,
+    UndrainedSession,
     Update,
     make_plan,
     refused_splits,
@@ -60,6 +67,22 @@ from speck.store.artifacts import Artifacts
 from speck.store.deployments import Deployments, Snapshot
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """The part of a plan that its request decides, besides the desired jobs.
+
+    ``left_behind`` are the addresses of engines and brokers that are treated as lost: they are not asked, and
+    the stored records of the jobs there stand.  With ``give_up``, messages may be discarded.  ``elsewhere``
+    are the changes of files in which their jobs reach nothing that changed, by job name.  With ``logins``,
+    jobs that run with a former login to a broker are restarted.
+    """
+
+    left_behind: frozenset[str] = frozenset()
+    give_up: bool = False
+    elsewhere: Mapping[str, CodeChange] = field(default_factory=dict)
+    logins: bool = False
+
+
 @dataclass(frozen=True)
 class Planner:
     """Makes the plans of one coordinator.  Safe to use from several threads."""
@@ -75,20 +98,13 @@ class Planner:
     artifacts: Artifacts
 
     def checked(
-        self,
-        head: Head,
-        composition: Composition,
-        base_revision: int | None,
-        left_behind: frozenset[str],
-        give_up: bool,
-        elsewhere: Mapping[str, CodeChange],
-        *,
-        logins: bool = False,
+        self, head: Head, composition: Composition, base_revision: int | None, options: PlanOptions
     ) -> Plan:
-        """The plan to a composition that may be the next revision; parameters as of :meth:`plan`.
+        """The plan to a composition that may be the next revision, if nothing speaks against it.
 
         Raises :class:`~speck.errors.StaleRevision` and :class:`~speck.errors.InvalidInput`.
         """
+        left_behind = options.left_behind
         refuse_stale(head, base_revision)
         refuse_unplaced(composition)
         refuse_claimed(self.store, self.settings.quotas, composition)
@@ -101,11 +117,11 @@ class Planner:
         faults += Partitions(self.pool, left_behind).faults(composition.jobs.values())
         if faults:
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        plan = self.plan(snapshot, composition.jobs, left_behind, give_up, elsewhere, logins=logins)
+        plan = self.plan(snapshot, composition.jobs, options)
         refuse_removed_sites(plan, self.inventory)
         if faults := refused_recuts(composition.jobs, stored, plan.basis.observed):
             raise InvalidInput(faults, f"composition {composition.name!r}")
-        refuse_loss(composition.name, plan.leaves, give_up)
+        refuse_loss(composition.name, plan.leaves, options.give_up)
         return replace(plan, foreign=self._foreign(plan, left_behind))
 
     def _refused_queries(self, composition: Composition, stored: Mapping[str, Deployed]) -> list[Fault]:
@@ -129,21 +145,29 @@ class Planner:
         if planned.revision is not None and planned.number != (number := self.deployments.next_number(name)):
             raise StalePlan(name, [f"its next revision was {planned.number} and is {number}"])
         snapshot = self.deployments.snapshot(head)
-        observed = self._observed(snapshot, request.leave_behind)
+        options = PlanOptions(left_behind=frozenset(request.leave_behind), give_up=request.give_up)
+        observed = self._observed(snapshot, options.left_behind)
         if changes := list(plan.basis.changes(Basis(snapshot.stored(), observed))):
             raise StalePlan(name, changes)
-        undrained = self._undrained(request.leave_behind, request.give_up)
-        skipped = skipped_messages(Replays(self.pool, request.leave_behind).of(plan, snapshot))
-        leaves = (*undrained.of(plan, snapshot, planned.desired, observed), *skipped)
-        plan = replace(plan, leaves=leaves)
+        readings = Replays(self.pool, options.left_behind).of(plan, snapshot)
+        plan = replace(plan, leaves=self._leaves(plan, snapshot, planned.desired, readings, options))
         if not planned.deletes:
-            refuse_loss(name, plan.leaves, request.give_up)
-        return replace(planned, plan=replace(plan, foreign=self._foreign(plan, request.leave_behind)))
+            refuse_loss(name, plan.leaves, options.give_up)
+        return replace(planned, plan=replace(plan, foreign=self._foreign(plan, options.left_behind)))
 
-    def _undrained(self, left_behind: Collection[str], give_up: bool) -> UndrainedSessions:
-        return UndrainedSessions(
-            self.deployments.history, self.pool, self.settings.drain, left_behind, give_up
+    def _leaves(
+        self,
+        plan: Plan,
+        snapshot: Snapshot,
+        desired: Mapping[str, Job],
+        readings: Mapping[str, Reading],
+        options: PlanOptions,
+    ) -> tuple[UndrainedSession, ...]:
+        """The messages that the jobs of a plan leave: those that wait, and those before their start."""
+        undrained = UndrainedSessions(
+            self.deployments.history, self.pool, self.settings.drain, options.left_behind, options.give_up
         )
+        return (*undrained.of(plan, snapshot, desired, plan.basis.observed), *skipped_messages(readings))
 
     def _foreign(self, plan: Plan, left_behind: Collection[str]) -> tuple[ForeignJob, ...]:
         starts = (each.job for each in plan.actions if isinstance(each, Start))
@@ -154,30 +178,16 @@ class Planner:
         if plan.foreign:
             raise JobsOfAnother("\n".join(each.text(self.store.identity) for each in plan.foreign))
 
-    def plan(
-        self,
-        snapshot: Snapshot,
-        desired: Mapping[str, Job],
-        left_behind: Collection[str] = frozenset(),
-        give_up: bool = False,
-        elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
-        *,
-        logins: bool = False,
-    ) -> Plan:
-        """A plan; jobs at abandoned engines are not observed, their stored records stand.
-
-        ``elsewhere`` are the changes of files in which their jobs reach nothing that changed.  With
-        ``logins``, jobs that run with a former login to a broker are restarted.
-        """
-        logged_in = desired.keys() if logins else ()
-        plan, observed = self._compared(snapshot, desired, left_behind, elsewhere, logged_in=logged_in)
-        undrained = self._undrained(left_behind, give_up)
-        readings = Replays(self.pool, left_behind).of(plan, snapshot)
-        leaves = (*undrained.of(plan, snapshot, desired, observed), *skipped_messages(readings))
+    def plan(self, snapshot: Snapshot, desired: Mapping[str, Job], options: PlanOptions) -> Plan:
+        """The plan to these jobs, with the messages that they leave and remarks on each."""
+        logged_in = desired.keys() if options.logins else ()
+        plan = self._compared(snapshot, desired, options.left_behind, options.elsewhere, logged_in=logged_in)
+        readings = Replays(self.pool, options.left_behind).of(plan, snapshot)
+        leaves = self._leaves(plan, snapshot, desired, readings, options)
         notes = (
             place_notes(plan),
             reading_notes(readings),
-            Partitions(self.pool, left_behind).notes(each for each in written(plan)),
+            Partitions(self.pool, options.left_behind).notes(written(plan)),
             stamp_notes(plan, self.sampler.stamps()),
             qos0_notes(plan, self.sampler.qos0_rates()),
             query_notes(desired, self.deployments.last_run(snapshot)),
@@ -192,9 +202,7 @@ class Planner:
 
         ``updated`` are the jobs that it was to restart at their engines, perhaps for another login.
         """
-        plan, _ = self._compared(
-            snapshot, snapshot.desired, left_behind, patience=PATIENCE, logged_in=updated
-        )
+        plan = self._compared(snapshot, snapshot.desired, left_behind, patience=PATIENCE, logged_in=updated)
         return replace(plan, consequences=place_notes(plan) | stamp_notes(plan, self.sampler.stamps()))
 
     def _compared(
@@ -205,8 +213,8 @@ class Planner:
         elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
         patience: float = PLAN_PATIENCE,
         logged_in: Collection[str] = (),
-    ) -> tuple[Plan, Mapping[str, JobStatus]]:
-        """The actions of a plan, and the statuses that it is made from.
+    ) -> Plan:
+        """The actions from what runs to these jobs; waits ``patience`` seconds for the engines.
 
         The jobs ``logged_in`` are restarted if they run with a former login.
         """
@@ -221,7 +229,7 @@ class Planner:
                 for name, each in stored.items()
             }
             logins = self._login_marks(each.job for each in stored.values() if each.logins is not None)
-        return make_plan(head.name, head.revision, desired, stored, observed, code, logins), observed
+        return make_plan(head.name, head.revision, desired, stored, observed, code, logins)
 
     def _login_marks(self, jobs: Iterable[Job]) -> Mapping[str, str]:
         """The marks of the logins that jobs get at their brokers now."""
