@@ -10,10 +10,8 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from speck.core.graph import Endpoint
-from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
-from speck.core.schedule import blocked, schedule
+from speck.core.schedule import Step, blocked
 from speck.store.deployments import EngineKey
 
 _SOURCE = frozenset({"source_broker", "source_topic"})
@@ -42,25 +40,21 @@ def brokers_of(action: Action) -> set[str]:
 
 def gate_actions(
     plan: Plan,
+    steps: Collection[Step],
     engines: Mapping[str, Set[EngineKey]],
     begun: Set[str],
     delayed: Mapping[str, str],
     silent: Mapping[str, str],
     left_behind: Set[str] = frozenset(),
-    *,
-    delete_all: bool = False,
-    left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
-    fallbacks: Mapping[str, Job] = MappingProxyType({}),
     pending: Mapping[str, str] = MappingProxyType({}),
 ) -> GatedPlan:
-    """Divide a plan's actions.
+    """Divide the actions of a plan, whose schedule has these ``steps``.
 
     ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once;
     ``delayed`` the reasons of jobs that wait by themselves; ``silent`` the engines and brokers that do
     not answer, by address, with their reasons; ``left_behind`` the addresses of which no answer is needed,
     for jobs that leave them; ``pending`` the reasons of kept jobs that have not come up, for which others
-    wait; ``delete_all``, ``left`` and ``fallbacks`` are as in
-    :func:`~speck.core.schedule.schedule`.
+    wait.
     """
     actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
     waits = {name: delayed[name] for name in actions if name in delayed}
@@ -70,31 +64,20 @@ def gate_actions(
         reasons = [f"waits for {address}: {silent[address]}" for address in sorted(addresses & silent.keys())]
         if reasons and name not in waits:
             waits[name] = reasons[0]
-    found = with_blocked(
-        plan, {**waits, **pending}, begun, delete_all=delete_all, left=left, fallbacks=fallbacks
-    )
+    found = with_blocked(plan, steps, {**waits, **pending}, begun)
     waits = {name: found[name] for name in actions if name in found}
     return GatedPlan(tuple(action for name, action in actions.items() if name not in waits), waits)
 
 
 def with_blocked(
-    plan: Plan,
-    waits: Mapping[str, str],
-    begun: Set[str],
-    *,
-    delete_all: bool = False,
-    left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
-    fallbacks: Mapping[str, Job] = MappingProxyType({}),
+    plan: Plan, steps: Collection[Step], waits: Mapping[str, str], begun: Set[str]
 ) -> dict[str, str]:
-    """The jobs that wait by themselves, and all jobs of a plan that these block, with their reasons.
+    """The jobs of ``waits``, and all jobs of a plan that these block, with their reasons.
 
-    The others as in :func:`gate_actions`.
+    ``steps`` and ``begun`` as in :func:`gate_actions`.
     """
-    if not waits:
-        return {}
     acting = (each for each in plan.actions if not isinstance(each, Keep))
     prepared = {each.job.job_name for each in acting if not _changes_source(each)} & begun
-    steps = schedule(plan, delete_all=delete_all, left=left, fallbacks=fallbacks)
     return blocked(steps, waits, prepared)
 
 

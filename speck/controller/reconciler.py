@@ -36,6 +36,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, OperationKind, OperationState
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
+from speck.core.schedule import schedule
 from speck.errors import Busy, SpeckError, StoreError
 from speck.loop import Loop
 from speck.observe.metrics import Metrics
@@ -363,18 +364,14 @@ class Reconciler:
             asked = {key for key in asked if key[1] not in left_behind}
             silent = {**silent, **self._probe(asked, candidates, observation)}
         awaited = {each.job.job_name for each in unfinished}
-        return gate_actions(
+        pending = dict.fromkeys(fallbacks.keys() - named.keys() - awaited, "has not come up yet")
+        steps = schedule(
             plan,
-            engines,
-            begun,
-            delayed,
-            silent,
-            left_behind,
             delete_all=not snapshot.desired,
             left=left_sources(self.deployments.history, plan, snapshot.records),
             fallbacks=fallbacks,
-            pending=dict.fromkeys(fallbacks.keys() - named.keys() - awaited, "has not come up yet"),
         )
+        return gate_actions(plan, steps, engines, begun, delayed, silent, left_behind, pending)
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:
         """The reasons of jobs that wait by themselves, by job name."""

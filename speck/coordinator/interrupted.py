@@ -19,6 +19,7 @@ from speck.core.clocks import Clock
 from speck.core.job import Job
 from speck.core.lifecycle import ActionKind, OperationKind, OperationState
 from speck.core.plan import Keep, Plan
+from speck.core.schedule import schedule
 from speck.errors import InvalidInput, one_line
 from speck.store import Head, Store
 from speck.store.deployments import Deployments, Snapshot
@@ -111,9 +112,8 @@ class InterruptedOperations:
         )
         begun = snapshot.begun(self.store.first_attempt)
         left = left_sources(self.deployments.history, plan, snapshot.records)
-        return with_blocked(
-            plan, early, begun, delete_all=not snapshot.desired, left=left, fallbacks=fallbacks
-        )
+        steps = schedule(plan, delete_all=not snapshot.desired, left=left, fallbacks=fallbacks)
+        return with_blocked(plan, steps, early, begun)
 
     def _is_early(self, job: str) -> bool:
         now = self.steady()
