@@ -10,6 +10,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from speck.apply.abandon import Abandoner
 from speck.apply.context import OperationContext
+from speck.apply.fallbacks import Fallback
 from speck.apply.job_events import (
     AttemptDiscarded,
     AttemptIntended,
@@ -262,12 +263,12 @@ class Attempts:
 
     # --- stop
 
-    def stop_all(self, name: str, *, keep_state: bool, required: bool = True) -> int | None:
-        """Stop all attempts at a job; answers the revision of its last form that can be started again.
+    def stop_all(self, name: str, *, keep_state: bool, required: bool = True) -> Fallback | None:
+        """Stop all attempts at a job; returns its last form that can be started again.
 
         ``required``: the job does not start without a state that is kept.
         """
-        former = None
+        fallback = None
         for record in self.context.store.attempts(name):
             form = self.context.form(record)
             if form.spe_address in self.context.left_behind:
@@ -275,8 +276,8 @@ class Attempts:
                 continue
             with about(attempt=record.attempt.id):
                 if self._stop(record, form, keep_state=keep_state, required=required):
-                    former = record.revision
-        return former
+                    fallback = Fallback(form, record.revision)
+        return fallback
 
     def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool, required: bool) -> bool:
         """Stop one attempt; answers true if its form can be started again."""

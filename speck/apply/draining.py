@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
+from speck.apply.fallbacks import Fallback
 from speck.apply.job_events import Confirmed
 from speck.apply.leaving import left_sessions
 from speck.apply.sessions import Sessions
@@ -76,13 +77,13 @@ class SourceSwitch:
         return self._allowed or all(each in self.processed or not each.start for each in self._sessions(name))
 
     def released(
-        self, name: str, current: SessionRecord, former: tuple[Job, int] | None
+        self, name: str, current: SessionRecord, fallback: Fallback | None
     ) -> tuple[SessionRecord, ...]:
         """The former sessions of a job that can be deleted, whatever comes to wait in them from now on.
 
-        That of the ``former`` form is one: a job leaves its source only when that is drained, or given up.
+        That of the ``fallback`` is one: a job leaves its source only when that is drained, or given up.
         """
-        left = None if former is None else source_of(former[0])
+        left = None if fallback is None else source_of(fallback.job)
         others = (each for each in self._sessions(name) if each != current)
         return tuple(
             each for each in others if self._allowed or each in self.processed or each.source == left

@@ -56,6 +56,7 @@ from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.draining import SourceSwitch
+from speck.apply.fallbacks import fallbacks_of
 from speck.apply.foreign import ForeignJobs
 from speck.apply.job_events import ActionFailed
 from speck.apply.leaving import left_sources
@@ -65,7 +66,7 @@ from speck.apply.sessions import Sessions
 from speck.apply.settling import Settling, Unhealthy
 from speck.apply.state_transfer import StateTransfer
 from speck.apply.step_runner import run_steps
-from speck.apply.steps import Steps, fallbacks_of
+from speck.apply.steps import Steps
 from speck.apply.writers import Writers
 from speck.binder.pool import BinderPool
 from speck.binder.retry import is_transient, with_retries

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
@@ -12,6 +12,7 @@ from speck.apply.abandon import Abandoner
 from speck.apply.attempts import Attempts
 from speck.apply.context import OperationContext
 from speck.apply.draining import SourceSwitch
+from speck.apply.fallbacks import Fallback, fallback_of
 from speck.apply.foreign import ForeignJobs
 from speck.apply.job_events import Confirmed, FormRestored, SessionEnsured
 from speck.apply.recuts import refuse_repetition
@@ -22,10 +23,9 @@ from speck.apply.writers import Writers
 from speck.binder.retry import TRIES, with_retries
 from speck.core.job import Job, form_fingerprint
 from speck.core.lifecycle import ActionState, AttemptPhase
-from speck.core.plan import Action, Keep, Move, Plan, Start, Stop, Update
+from speck.core.plan import Action, Keep, Move, Start, Stop, Update
 from speck.core.runtime import JobState, State
 from speck.errors import BinderError, OutcomeUnknown, SpeckError, Unreachable
-from speck.store import JobRecord, Store
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Steps:
     foreign: ForeignJobs
     draining: Collection[str]
     awaited: Collection[str]
-    _former: dict[str, int | None] = field(default_factory=dict, init=False)
+    _stopped: dict[str, Fallback | None] = field(default_factory=dict, init=False)
     _confirmed: set[str] = field(default_factory=set, init=False)
     _probes: dict[tuple[str, str], StartupProbe] = field(default_factory=dict, init=False)
 
@@ -157,10 +157,10 @@ class Steps:
         except OutcomeUnknown:
             raise
         except BinderError as error:
-            before = self._former_form(job)  # a crash found it stopped for this one
-            if before is None:
+            fallback = self._fallback_of(job)  # a crash found it stopped for this one
+            if fallback is None:
                 raise
-            self._roll_back(*before, error)
+            self._roll_back(fallback, error)
 
     def _runs(self, job: Job) -> bool:
         """True if an attempt in this form was confirmed while its start was prepared."""
@@ -188,7 +188,7 @@ class Steps:
         """Stop the old copy and start the new one; roll back when the new one does not start."""
         name = action.job.job_name
         stateful = action.job.upgrade == "stateful"
-        self._former[name] = former = self.attempts.stop_all(name, keep_state=True, required=stateful)
+        self._stopped[name] = fallback = self.attempts.stop_all(name, keep_state=True, required=stateful)
         try:
             self.source_switch.check(action)
             self._refuse_repetition(action.job)
@@ -196,15 +196,15 @@ class Steps:
         except OutcomeUnknown:
             raise  # it may run: a second copy would double it
         except BinderError as error:
-            if former is None:
+            if fallback is None:
                 raise
-            self._roll_back(self.context.jobs_of(former)[name], former, error)
+            self._roll_back(fallback, error)
 
     def _refuse_repetition(self, job: Job) -> None:
         """Raise an error if the form that was stopped for this one has left a state that does not fit it."""
-        record, before = self.context.record(job.job_name), self._former_form(job)
-        if before is not None and record.form == form_fingerprint(before[0]):
-            refuse_repetition(before[0], job, record.state)
+        record, fallback = self.context.record(job.job_name), self._fallback_of(job)
+        if fallback is not None and record.form == form_fingerprint(fallback.job):
+            refuse_repetition(fallback.job, job, record.state)
 
     def _stop(self, action: Stop) -> None:
         name = action.job.job_name
@@ -223,13 +223,13 @@ class Steps:
         name = action.job.job_name
         if self.source_switch.has_processed_all(name):
             return
-        former = self.attempts.stop_all(name, keep_state=True, required=False)
+        fallback = self.attempts.stop_all(name, keep_state=True, required=False)
         try:
             self.source_switch.check(action)
         except BinderError as error:
-            if former is None:
+            if fallback is None:
                 raise
-            self._roll_back(self.context.jobs_of(former)[name], former, error)
+            self._roll_back(fallback, error)
 
     # --- await running, roll back
 
@@ -252,32 +252,30 @@ class Steps:
         probe = self._probes.setdefault((job.engine, job.spe_address), StartupProbe(pool.engine(job)))
         return startup_fault(probe, record.handle, seconds)
 
-    def _former_form(self, job: Job) -> tuple[Job, int] | None:
-        """See :func:`former_form`."""
+    def _fallback_of(self, job: Job) -> Fallback | None:
         record = self.context.record(job.job_name)
-        return former_form(self.context.store, record, job, self.context.left_behind)
+        return fallback_of(self.context.store, record, job, self.context.left_behind)
 
     def _undo(self, action: Action, error: BinderError) -> NoReturn:
         """Roll back to the form before this one, if there is one; raises the error in any case."""
         name = action.job.job_name
-        before = self._former_form(action.job)
-        if isinstance(action, Update | Move):
-            former = self._former[name]
-            before = None if former is None else (self.context.jobs_of(former)[name], former)
-        if before is None:
+        replaced = isinstance(action, Update | Move)
+        fallback = self._stopped[name] if replaced else self._fallback_of(action.job)
+        if fallback is None:
             raise error
         # A form that began without a state leaves none to the one before it, which continues with its own.
         self.attempts.stop_all(name, keep_state=action.job.upgrade == "stateful")
-        self._roll_back(*before, error)
+        self._roll_back(fallback, error)
 
-    def _roll_back(self, previous: Job, former: int, error: BinderError) -> NoReturn:
+    def _roll_back(self, fallback: Fallback, error: BinderError) -> NoReturn:
         """Start the previous form again, from the state that it had whatever its ``upgrade`` says.
 
         The session of the new form collects messages for it.
         """
+        previous = fallback.job
         self.context.note(previous.job_name, FormRestored(previous.start))
         try:
-            self.attempts.launch(replace(previous, upgrade="stateful"), former)
+            self.attempts.launch(replace(previous, upgrade="stateful"), fallback.revision)
         except BinderError as second:
             raise BinderError(f"{error}; and the previous version could not be restored: {second}") from error
         self.attempts.discard_garbage(previous.job_name)
@@ -290,7 +288,7 @@ class Steps:
         That is noted first: should a broker not answer now, they are deleted later, and the job stays.
         """
         name, current = job.job_name, self.sessions.current(job)
-        released = self.source_switch.released(name, current, self._former_form(job))
+        released = self.source_switch.released(name, current, self._fallback_of(job))
         self.context.note(name, SessionEnsured(current), Confirmed(released))
         self.sessions.detach_former(name)
         self.attempts.discard_garbage(name)
@@ -306,33 +304,3 @@ class Steps:
         except SpeckError as error:
             message = f"job {name!r}: a previous session could not be deleted: {error}"
             self.context.report(ActionState.FAILED, name, message)
-
-
-def former_form(
-    store: Store, record: JobRecord, job: Job, left_behind: Collection[str]
-) -> tuple[Job, int] | None:
-    """The form that was stopped for this one, which has not come up yet, and its revision.
-
-    ``None`` if there is none, or if it reads at a broker that is left behind: it cannot be started again.
-    """
-    number = record.rollback_revision
-    previous = store.revision(record.composition, number).jobs.get(job.job_name) if number else None
-    if previous is None or previous == job or previous.source_broker in left_behind:
-        return None
-    return previous, number
-
-
-def is_unfinished(store: Store, record: JobRecord, job: Job, left_behind: Collection[str]) -> bool:
-    """True if a job that runs in its desired form is still on trial, or has a session to be deleted."""
-    released = any(not each.start for each in record.sessions)
-    return released or former_form(store, record, job, left_behind) is not None
-
-
-def fallbacks_of(
-    store: Store, plan: Plan, records: Mapping[str, JobRecord], left_behind: Collection[str]
-) -> dict[str, Job]:
-    """The forms that the jobs of a plan may yet be put back to, by name: those of :func:`former_form`."""
-    jobs = (each.job for each in plan.actions if not isinstance(each, Stop))
-    known = [(job, records[job.job_name]) for job in jobs if job.job_name in records]
-    forms = ((job.job_name, former_form(store, record, job, left_behind)) for job, record in known)
-    return {name: form[0] for name, form in forms if form is not None}

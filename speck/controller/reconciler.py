@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from speck.apply.copies import AbandonedCopies, EngineCopy, copies_by_job
+from speck.apply.fallbacks import fallbacks_of, is_unfinished
 from speck.apply.leaving import left_sources
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
 from speck.apply.stamps import stamp_notes
-from speck.apply.steps import fallbacks_of, is_unfinished
 from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff

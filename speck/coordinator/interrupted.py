@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from speck.apply.fallbacks import fallbacks_of
 from speck.apply.leaving import left_sources
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
-from speck.apply.steps import fallbacks_of
 from speck.controller.backoff import Backoff
 from speck.controller.gate import with_blocked
 from speck.coordinator.planning.planner import Planner
