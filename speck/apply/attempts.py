@@ -97,7 +97,7 @@ class Attempts:
 
     def _launch_from(self, state: State | None, job: Job, revision: int) -> None:
         record = self.context.record(job.job_name)
-        session, _ = session_for(job, record, self.context.store.identity, revision)
+        session = session_for(job, record, self.context.store.identity, revision)
         try:
             number = self._next_number(job, record, session)
         except OutcomeUnknown as error:
@@ -126,7 +126,7 @@ class Attempts:
     def check_number(self, job: Job) -> None:
         """Raise :class:`~speck.errors.Rejected` if the next attempt at a job could have no number."""
         record = self.context.record(job.job_name)
-        session, _ = session_for(job, record, self.context.store.identity, self.context.operation.revision)
+        session = session_for(job, record, self.context.store.identity, self.context.operation.revision)
         self._next_number(job, record, session)
 
     def _next_number(self, job: Job, record: JobRecord, session: SessionRecord) -> int:

@@ -42,7 +42,8 @@ class Sessions:
         store = self.context.store
         others, abandoned = self._names_of_others(job), store.abandoned_names(job.source_broker)
         revision = self.context.operation.revision
-        session, known = session_for(job, record, store.identity, revision, others, abandoned)
+        session = session_for(job, record, store.identity, revision, others, abandoned)
+        known = session in record.sessions
         self._shut_out_abandoned(job)
         attempts = store.attempts(job.job_name)
         if known and any(each.attempt.session == session.name for each in attempts):
@@ -125,7 +126,7 @@ class Sessions:
     def current(self, job: Job) -> SessionRecord:
         """The session through which a running job reads: not the last one if a later change was reverted."""
         record, owner = self.context.record(job.job_name), self.context.store.identity
-        return session_for(job, record, owner, self.context.operation.revision)[0]
+        return session_for(job, record, owner, self.context.operation.revision)
 
     def detach_former(self, name: str) -> None:
         """Delete the sessions that a job had before its current one.
@@ -227,22 +228,22 @@ def session_for(
     revision: int,
     others: Container[str] = (),
     abandoned: Container[str] = (),
-) -> tuple[SessionRecord, bool]:
-    """The session through which a job of the store ``owner`` reads, and true if the record has it already.
+) -> SessionRecord:
+    """The session through which a job of the store ``owner`` reads: one of its record's, or a new one.
 
     Another source is another session: messages of the old one are not mixed with the new.  So is another
     start, from which the job reads again.  ``others`` are the names of other jobs' sessions at that broker,
     ``abandoned`` names that a new session must not have.
     """
     if (session := _known_session(job, record, others)) is not None:
-        return session, True
+        return session
     numbers = count(revision) if record.sessions else chain([0], count(revision))
     begins = job.start != LATEST and (not record.sessions or reads_again(job, record))
     named = replay_name if begins else session_name
     names = (named(job.job_name, owner, number) for number in (count(revision) if begins else numbers))
     there = {each.name for each in record.sessions if each.broker == job.source_broker}
     name = next(each for each in names if not any(each in taken for taken in (there, others, abandoned)))
-    return SessionRecord(job.source_broker, name, job.source_topic, job.start), False
+    return SessionRecord(job.source_broker, name, job.source_topic, job.start)
 
 
 def reads_again(job: Job, record: JobRecord) -> bool:

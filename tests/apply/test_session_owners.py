@@ -77,16 +77,14 @@ def read_by(world: World, job: str) -> list[str]:
 
 def test_a_new_session_is_named_after_its_job_and_its_store() -> None:
     record = JobRecord("a", "traffic")
-    first, known = session_for(A, record, "f00", 1)
-    assert (first, known) == (SessionRecord(BROKER, "speck-a:f00", "t0"), False)
+    first = session_for(A, record, "f00", 1)
+    assert first == SessionRecord(BROKER, "speck-a:f00", "t0")
     record = replace(record, sessions=(first,))
-    assert session_for(A, record, "f00", 5) == (first, True)
+    assert session_for(A, record, "f00", 5) == first
     elsewhere = replace(A, source_topic="x")
-    assert session_for(elsewhere, record, "f00", 5)[0].name == "speck-a:f00:5"
-    assert (
-        session_for(elsewhere, record, "f00", 5, {"speck-a:f00:5"}, {"speck-a:f00:6"})[0].name
-        == "speck-a:f00:7"
-    )
+    assert session_for(elsewhere, record, "f00", 5).name == "speck-a:f00:5"
+    third = session_for(elsewhere, record, "f00", 5, {"speck-a:f00:5"}, {"speck-a:f00:6"})
+    assert third.name == "speck-a:f00:7"
 
 
 def test_no_two_jobs_or_stores_have_one_name() -> None:
@@ -96,7 +94,7 @@ def test_no_two_jobs_or_stores_have_one_name() -> None:
 
 def test_a_session_of_before_is_kept_by_name() -> None:
     before = SessionRecord(BROKER, "speck-a.2", "t0")
-    assert session_for(A, JobRecord("a", "traffic", sessions=(before,)), "f00", 5) == (before, True)
+    assert session_for(A, JobRecord("a", "traffic", sessions=(before,)), "f00", 5) == before
 
 
 # --- two jobs of one store
