@@ -26,6 +26,7 @@ from speck.binder.patience import PatientCalls
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.drift import GONE, Drifted, find_drifts
+from speck.controller.drift_notes import DriftNotes
 from speck.controller.gate import GatedPlan, brokers_of, engines_of, gate_actions
 from speck.controller.orphans import Orphans
 from speck.controller.reaper import Reaper
@@ -33,7 +34,7 @@ from speck.controller.reports import AgentReports
 from speck.core.change import Request
 from speck.core.clocks import Clock, steady_beside
 from speck.core.job import Job
-from speck.core.lifecycle import ActionState, AttemptPhase, EventKind, OperationKind, OperationState
+from speck.core.lifecycle import ActionState, AttemptPhase, OperationKind, OperationState
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
 from speck.core.schedule import schedule
@@ -42,7 +43,7 @@ from speck.loop import Loop
 from speck.observe.metrics import Metrics
 from speck.observe.observer import Observation, Observer
 from speck.observe.readers import ReaderWatch
-from speck.store import Event, Head
+from speck.store import Head
 from speck.store.deployments import Deployments, EngineKey, Snapshot
 
 _log = logging.getLogger(__name__)
@@ -50,15 +51,6 @@ _log = logging.getLogger(__name__)
 PATIENCE = 3.0  # s, that a round waits for the engines and brokers that it probes, and for orphans to end
 
 NEVER = "restart: never (apply it again to start it)"
-
-
-@dataclass(frozen=True, slots=True)
-class DriftNote:
-    """A job's drift, since when (Unix time, s), and the reason why its healing waits (empty: it does not)."""
-
-    drifted: Drifted
-    since: float
-    waits: str = ""
 
 
 @dataclass
@@ -75,7 +67,7 @@ class Reconciler:
     metrics: Metrics = field(default_factory=Metrics)
     steady: Clock = field(init=False)  # that of the times of the back-off
     readers: ReaderWatch | None = None
-    _notes: dict[str, DriftNote] = field(default_factory=dict, init=False)
+    drifts: DriftNotes = field(init=False)
     orphans: Orphans = field(init=False)
     _reports: AgentReports = field(init=False)
     _probes: PatientCalls[str, str] = field(default_factory=lambda: PatientCalls("probe"), init=False)
@@ -90,6 +82,7 @@ class Reconciler:
         self.steady = steady_beside(self.clock)
         self._cleanups = Backoff(self.backoff.wait)
         self.loop = Loop("reconciler", "a reconcile round", self._timed_round)
+        self.drifts = DriftNotes(self.deployments.store, self.metrics, self.clock)
         self.orphans = Orphans(self.deployments.store, self.pool, self.operations, self.clock)
         self._reports = AgentReports(
             self.deployments.store, self.deployments.history, self.pool.inventory, self.clock
@@ -123,13 +116,9 @@ class Reconciler:
         """True if a round ended well since the start, or if the reconciler does not run on its own."""
         return self._rounds > 0 or not self.loop.is_started
 
-    def note(self, job: str) -> DriftNote | None:
-        """The drift of a job in the last round."""
-        return self._notes.get(job)
-
     def next_try(self, job: str) -> float | None:
         """The time of the next try of a failed job (Unix time, s)."""
-        note = self._notes.get(job)
+        note = self.drifts.of(job)
         waits_for_user = note is None or note.waits == NEVER or self.backoff.suspended(job) is not None
         due = None if waits_for_user else self.backoff.next_try(job)
         return None if due is None else due + self.offset()
@@ -195,9 +184,9 @@ class Reconciler:
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         known = {name for each in snapshots for name in (*each.records, *each.desired)}
-        for entries in (self._notes, self._missed):
-            for name in set(entries) - known:
-                del entries[name]
+        for name in self._missed.keys() - known:
+            del self._missed[name]
+        self.drifts.retain(known)
         self.backoff.retain(known)
         self._cleanups.retain(known)
         self._reports.retain(known)
@@ -214,7 +203,7 @@ class Reconciler:
         counted = self._reports.counted(snapshot, copies)
         drifted = find_drifts(plan, snapshot, statuses, counted, self.deployments.store.identity)
         self._count(snapshot, statuses, drifted)
-        self._report(snapshot, statuses, drifted)
+        self.drifts.update(snapshot, statuses, drifted)
         self.orphans.note(snapshot, drifted)
         refused = self._handle_orphans(snapshot, drifted, generation)
         unfinished = self._unfinished(snapshot, plan, statuses, drifted)
@@ -223,7 +212,7 @@ class Reconciler:
             return
         fallbacks = fallbacks_of(self.deployments.store, plan, snapshot.records, head.left_behind)
         gated = self._gate(snapshot, plan, observation, drifted, fallbacks, unfinished)
-        self._note_waits({name: refused.get(name) or gated.waits.get(name, "") for name in drifted})
+        self.drifts.set_waits({name: refused.get(name) or gated.waits.get(name, "") for name in drifted})
         now = self.steady()
         # A job that leaves a source is healed once its writers on trial have come up.
         early = set(fallbacks) if gated.due else set[str]()
@@ -291,55 +280,6 @@ class Reconciler:
                 self._missed[name] += 1
             elif state is not JobState.UNKNOWN:
                 self._missed.pop(name, None)
-
-    # --- reports
-
-    def _report(
-        self, snapshot: Snapshot, statuses: Mapping[str, JobStatus], drifted: Mapping[str, Drifted]
-    ) -> None:
-        events: list[Event] = []
-        names = snapshot.records.keys() | snapshot.desired.keys()
-        former = {name: self._notes[name] for name in names if name in self._notes}
-        for name in names:
-            before, now = former.get(name), drifted.get(name)
-            if now is not None:
-                events += self._drift_events(snapshot, name, before, now)
-            elif before is not None and self._is_well(snapshot, name, statuses.get(name)):
-                del self._notes[name]
-                events.append(
-                    self._event(
-                        snapshot, EventKind.HEALED, name, f"job {name!r} is back in its desired state"
-                    )
-                )
-        if not events:
-            return
-        try:
-            with self.deployments.store.transaction() as transaction:
-                for event in events:
-                    transaction.add_event(event)
-        except StoreError:  # the next round reports it
-            for name in names:
-                self._notes.pop(name, None)
-            self._notes |= former
-            raise
-
-    def _drift_events(
-        self, snapshot: Snapshot, name: str, before: DriftNote | None, now: Drifted
-    ) -> Iterable[Event]:
-        if before is not None and before.drifted.drift is now.drift:
-            self._notes[name] = replace(before, drifted=now)
-            return
-        self._notes[name] = DriftNote(now, self.clock())
-        self.metrics.drifted(now.drift)
-        message = f"job {name!r}: {now.drift.value}: {now.message}"
-        yield self._event(snapshot, EventKind.DRIFT, name, message)
-
-    @staticmethod
-    def _is_well(snapshot: Snapshot, name: str, status: JobStatus | None) -> bool:
-        return name in snapshot.records and status is not None and status.state is JobState.RUNNING
-
-    def _event(self, snapshot: Snapshot, kind: EventKind, job: str, message: str) -> Event:
-        return Event(self.clock(), kind, message, snapshot.head.name, job, automatic=True)
 
     # --- decisions
 
@@ -410,11 +350,6 @@ class Reconciler:
 
     def _probe_broker(self, address: str) -> None:
         self.pool.broker(address).check()
-
-    def _note_waits(self, waits: Mapping[str, str]) -> None:
-        for name, why in waits.items():
-            if name in self._notes:
-                self._notes[name] = replace(self._notes[name], waits=why)
 
     def _handle_orphans(
         self, snapshot: Snapshot, drifted: Mapping[str, Drifted], generation: int

@@ -70,7 +70,7 @@ class Obstacles:
     def of(self, name: str) -> str:
         """The reason why nothing of a composition may be moved now; empty if it may."""
         jobs, since_repair = self._jobs(name), self.clock() - self._repaired.get(name, -math.inf)
-        drifted = [each for each in sorted(jobs) if self.reconciler.note(each) is not None]
+        drifted = [each for each in sorted(jobs) if self.reconciler.drifts.of(each) is not None]
         waiting = [each for each in sorted(jobs) if self.reconciler.next_try(each) is not None]
         reasons = {
             "an operation is in progress": not self.operations.is_idle(name),
@@ -89,7 +89,7 @@ class Obstacles:
 
     def _waits(self, job: str) -> bool:
         """True if a job has failed before, and is not to be started yet."""
-        if self.reconciler.note(job) is None:
+        if self.reconciler.drifts.of(job) is None:
             return False
         return self.reconciler.next_try(job) is not None or self.reconciler.backoff.suspended(job) is not None
 

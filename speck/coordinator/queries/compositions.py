@@ -195,7 +195,7 @@ class Queries:
         }
 
     def _drift_data(self, name: str) -> dict[str, Any]:
-        note = self.reconciler.note(name)
+        note = self.reconciler.drifts.of(name)
         return {
             "drift": None if note is None else note.drifted.drift.value,
             "drift_message": "" if note is None else note.drifted.message,
