@@ -125,18 +125,18 @@ class Client(Transport):
             )
         return found
 
-    def place(self, text: bytes, name: str, code: Code = NO_CODE, **wishes: Any) -> dict[str, Any]:
+    def place(self, text: bytes, name: str, code: Code = NO_CODE, **options: Any) -> dict[str, Any]:
         """Propose a placement of a composition's text.  ``code``: as of :meth:`plan`.
 
-        ``wishes`` are ``policy``, ``compare``, ``site_constraints``, ``pin`` and ``explain``.
+        ``options`` are ``policy``, ``compare``, ``site_constraints``, ``pin`` and ``explain``.
         """
-        query = {"composition": name, **wishes}
+        query = {"composition": name, **options}
         answer: dict[str, Any] = self.ask("POST", "/placements", query=query, **_body(text, code))
         return answer
 
-    def advise(self, name: str, **wishes: Any) -> dict[str, Any]:
-        """Propose a placement of what runs of a composition; ``wishes`` as of :meth:`place`."""
-        return self.one("POST", "/placements", composition=name, **wishes)
+    def advise(self, name: str, **options: Any) -> dict[str, Any]:
+        """Propose a placement of what runs of a composition; ``options`` as of :meth:`place`."""
+        return self.one("POST", "/placements", composition=name, **options)
 
     def placements(self) -> list[dict[str, Any]]:
         """The proposed placements, newest first."""
