@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from speck.coordinator.placing.placer import PlacementRequest
+from speck.coordinator.placing.request import PlacementRequest
 from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.placement.cost import Figures

@@ -17,7 +17,8 @@ from benchmarks.wan.servers import BROKER, MANAGER, Place, Servers
 from speck.apply.operation import Operation
 from speck.binder import installed
 from speck.coordinator import Services, build
-from speck.coordinator.placing.placer import PlacementRequest, PlacementResult
+from speck.coordinator.placing.placer import PlacementResult
+from speck.coordinator.placing.request import PlacementRequest
 from speck.core.job import Composition
 from speck.core.settings import Settings
 from speck.local.wan.network import EmulatedLink, Network

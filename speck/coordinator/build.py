@@ -33,6 +33,7 @@ from speck.coordinator.interrupted import InterruptedOperations
 from speck.coordinator.mover import Mover
 from speck.coordinator.placing.cut_corrections import CutCorrections
 from speck.coordinator.placing.cuts import CutChooser
+from speck.coordinator.placing.models import Models
 from speck.coordinator.placing.placer import Placer
 from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import silent_engines
@@ -305,7 +306,10 @@ def _planning(
         deployments, observed.sampler, observed.measures, observed.prober, inventory, given.clock
     )
     pools = _engine_pools(given, stored, places, work)
-    placer = Placer(deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools)
+    models = Models(deployments, pool, inventory)
+    placer = Placer(
+        deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools, models
+    )
     planner = Planner(
         store=store,
         inventory=inventory,

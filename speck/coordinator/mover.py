@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from speck.apply.operation import Operation
 from speck.controller.adaptation import AUTHOR, Advised, Present
 from speck.coordinator.changes import Changes
-from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
+from speck.coordinator.placing.placer import PlacementResult, Placer
 from speck.coordinator.placing.recuts import Recuts
+from speck.coordinator.placing.request import PlacementRequest
 from speck.coordinator.placing.strays import with_strays_fixed
 from speck.core.adaptation import Cuts, StepRecord
 from speck.core.change import Place, Recut, Request
@@ -33,7 +34,7 @@ class Mover:
     def present(self, name: str) -> Present:
         """A composition as it runs; no engine is asked."""
         inputs = self.placer.inputs()
-        return Present(self.placer.present(self._composition(name), inputs), inputs)
+        return Present(self.placer.models.present(self._composition(name), inputs), inputs)
 
     def advise(
         self,
@@ -44,15 +45,15 @@ class Mover:
     ) -> Advised:
         """The steps to a better placement in which topics stay, and the jobs of ``pins``."""
         desired, placer = self._composition(name), self.placer
-        wishes = PlacementRequest(forbidden=forbidden, pins=pins, homes_stay=True)
-        placed = placer.place(desired, wishes)
+        request = PlacementRequest(forbidden=forbidden, pins=pins, homes_stay=True)
+        placed = placer.place(desired, request)
         steps = candidates(placed.model, placed.advice.placement, placed.inputs, placed.shared)
         cuts = self._recuts(desired, placed.inputs).candidates(forbidden, pins)
         cuts = [each for each in cuts if each.gain >= least]
         steps = sorted([*steps, *cuts], key=lambda each: -each.gain) if cuts else steps
         gain, rewires = _gain(placed), 0.0
         if gain < least or gain <= 0:
-            rewires = _gain(placer.place(desired, replace(wishes, homes_stay=False)))
+            rewires = _gain(placer.place(desired, replace(request, homes_stay=False)))
         return Advised(steps, gain, placed.advice.after.multiplier, rewires)
 
     def move(
@@ -89,7 +90,7 @@ class Mover:
         return with_strays_fixed(self.deployments.composition(name), self.placer.inventory)
 
     def _recuts(self, composition: Composition, inputs: Inputs) -> Recuts:
-        return Recuts(self.placer, composition, inputs, self.changes.cuts.corrections)
+        return Recuts(self.placer.models, composition, inputs, self.changes.cuts.corrections)
 
 
 def _gain(placed: PlacementResult) -> float:

@@ -11,7 +11,8 @@ from speck.apply.operation import Operation
 from speck.apply.planned import PlannedChange
 from speck.coordinator.changes import Changes
 from speck.coordinator.placing.figures import proposal_data
-from speck.coordinator.placing.placer import PlacementRequest, PlacementResult, Placer
+from speck.coordinator.placing.placer import PlacementResult, Placer
+from speck.coordinator.placing.request import PlacementRequest
 from speck.coordinator.planning.planner import refuse_stale
 from speck.core.change import PLACE_NEW, Apply, Request
 from speck.core.clocks import Clock, steady_beside
@@ -92,22 +93,22 @@ class RetainedPlans:
                 del self._retained[surplus]
         return retained
 
-    def propose(self, change: Apply, wishes: PlacementRequest) -> dict[str, Any]:
+    def propose(self, change: Apply, request: PlacementRequest) -> dict[str, Any]:
         """Place a composition again, and keep the result, shown with lines of code.  Nothing is changed.
 
         Raises as :meth:`~speck.coordinator.placing.placer.Placer.place` and
         :meth:`~speck.coordinator.changes.Changes.plan`.
         """
         composition, notes = self.changes.cuts.chosen(change.composition)
-        placed = self.placer.place(composition, wishes)
+        placed = self.placer.place(composition, request)
         change = replace(change, composition=placed.composition, notes=notes, cuts_stay=True)
         retained = self.show(change, Request(base_revision=placed.base_revision), placed)
         return self._data(retained, lines=True)
 
-    def advise(self, name: str, wishes: PlacementRequest) -> dict[str, Any]:
+    def advise(self, name: str, request: PlacementRequest) -> dict[str, Any]:
         """Place the running jobs of a composition again.  Also raises :class:`~speck.errors.NotFound`."""
         deployments = self.changes.deployments
-        return self.propose(Apply(deployments.last(deployments.known_head(name))), wishes)
+        return self.propose(Apply(deployments.last(deployments.known_head(name))), request)
 
     def placements(self, *, lines: bool) -> list[dict[str, Any]]:
         """The retained placements, newest first; with ``lines``, those of code that differ too."""

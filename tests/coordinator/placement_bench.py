@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from speck.coordinator import Services, build
-from speck.coordinator.placing.placer import PlacementRequest
+from speck.coordinator.placing.request import PlacementRequest
 from speck.core.change import Apply, Request
 from speck.core.job import Composition
 from speck.core.settings import Settings
@@ -32,11 +32,11 @@ class Bench:
     profiler: Profiler
     now: float = NOW
 
-    def propose(self, desired: Composition, wishes: PlacementRequest = BY_DEFAULT) -> dict[str, Any]:
-        return self.services.retained_plans.propose(Apply(desired), wishes)
+    def propose(self, desired: Composition, request: PlacementRequest = BY_DEFAULT) -> dict[str, Any]:
+        return self.services.retained_plans.propose(Apply(desired), request)
 
-    def advise(self, wishes: PlacementRequest = BY_DEFAULT) -> dict[str, Any]:
-        return self.services.retained_plans.advise("traffic", wishes)
+    def advise(self, request: PlacementRequest = BY_DEFAULT) -> dict[str, Any]:
+        return self.services.retained_plans.advise("traffic", request)
 
     def accept(self, proposal: dict[str, Any], **why: str) -> None:
         operation = self.services.retained_plans.accept_placement(proposal["id"], Request(**why))

@@ -14,7 +14,7 @@ from speck.binder import QueryRunner, Registry
 from speck.coordinator import Services, build
 from speck.coordinator.placing.cut_corrections import CutCorrections
 from speck.coordinator.placing.cuts import cut_of, queries_with_cuts
-from speck.coordinator.placing.placer import PlacementRequest
+from speck.coordinator.placing.request import PlacementRequest
 from speck.core.adaptation import Cuts, Entry, Trigger
 from speck.core.change import Apply, Recut, Request
 from speck.core.inventory import Engine, Inventory

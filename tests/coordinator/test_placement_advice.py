@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.coordinator.placing.placer import PlacementRequest
+from speck.coordinator.placing.request import PlacementRequest
 from speck.coordinator.retained_plans import LIFETIME
 from speck.core.change import Request
 from speck.core.job import Composition
@@ -151,8 +151,8 @@ def test_job_without_a_rate_stays_and_that_is_said(bench: Bench) -> None:
 
 def test_pins_and_constraints_are_kept(bench: Bench) -> None:
     bench.all_in_cloud()
-    wishes = PlacementRequest(pins=("clean-a", "local-a"), constraints={"clean-b": ("C", "D")})
-    advice = bench.advise(wishes)
+    request = PlacementRequest(pins=("clean-a", "local-a"), constraints={"clean-b": ("C", "D")})
+    advice = bench.advise(request)
     found = {each["job"]: each["to"] for each in advice["verdicts"]}
     assert found["clean-a"] == found["local-a"] == "D"
     assert why(advice, "clean-a") == "it is pinned"
@@ -160,7 +160,7 @@ def test_pins_and_constraints_are_kept(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "fault"),
+    ("wrong", "fault"),
     [
         (PlacementRequest(pins=("clean-aa",)), "there is no job 'clean-aa' (did you mean 'clean-a'"),
         (PlacementRequest(explain=("globel",)), "there is no job 'globel' (did you mean 'global'?)"),
@@ -168,10 +168,10 @@ def test_pins_and_constraints_are_kept(bench: Bench) -> None:
         (PlacementRequest(policy="spek"), "there is no placement policy 'spek' (did you mean 'speck'?"),
     ],
 )
-def test_wrong_names_are_refused_with_near_ones(bench: Bench, wishes: PlacementRequest, fault: str) -> None:
+def test_wrong_names_are_refused_with_near_ones(bench: Bench, wrong: PlacementRequest, fault: str) -> None:
     bench.all_in_cloud()
     with pytest.raises(InvalidInput) as caught:
-        bench.advise(wishes)
+        bench.advise(wrong)
     assert fault in str(caught.value)
 
 

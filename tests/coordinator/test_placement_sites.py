@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.coordinator.placing.placer import PlacementRequest
+from speck.coordinator.placing.request import PlacementRequest
 from speck.core.change import Pin, Request
 from speck.core.inventory import Inventory
 from speck.core.live_inventory import LiveInventory

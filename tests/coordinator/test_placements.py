@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from speck.coordinator.placing.placer import PlacementRequest
+from speck.coordinator.placing.request import PlacementRequest
 from speck.core.change import Change, Pin, Place, Request
 from speck.core.job import Composition
 from speck.errors import InvalidInput, Overloaded
@@ -171,5 +171,5 @@ def test_new_jobs_wait_when_no_engine_answers(bench: Bench) -> None:
 
 def test_one_placement_is_computed_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("speck.coordinator.placing.placer.SECONDS", 0.01)
-    with bench.services.coordinator.placer.alone(), pytest.raises(Overloaded, match="another placement"):
+    with bench.services.coordinator.placer.exclusive(), pytest.raises(Overloaded, match="another placement"):
         bench.propose(road_traffic())

@@ -122,7 +122,7 @@ def test_stale_expired_and_unknown_proposals(bench: Bench) -> None:
 
 def test_busy_solver_is_503_with_retry_after(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("speck.coordinator.placing.placer.SECONDS", 0.01)
-    with bench.rest.coordinator.placer.alone():
+    with bench.rest.coordinator.placer.exclusive():
         answer = bench.ask("POST", "/placements", composition="traffic")
     assert answer.status_code == 503
     assert int(answer.headers["Retry-After"]) > 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from speck.coordinator.placing.cut_corrections import CutCorrections
+from speck.coordinator.placing.models import Models
 from speck.coordinator.placing.placer import Placer
 from speck.core.graph import sinks_of
 from speck.core.job import Composition, Job
@@ -48,10 +49,12 @@ class CutChooser:
         head = self.deployments.head(composition.name)
         running = {} if head.deleting else self.deployments.desired(head)
         inputs = self.placer.inputs()
-        model = self.placer.present(composition, inputs)
+        model = self.placer.models.present(composition, inputs)
         jobs, notes = dict(composition.jobs), dict[str, str]()
         for query in queries:
-            choice = CutChoice(query, running, composition, inputs, model, self.placer, self.corrections)
+            choice = CutChoice(
+                query, running, composition, inputs, model, self.placer.models, self.corrections
+            )
             for name in (*query.inputs, query.rest):
                 del jobs[name]
             vector = choice.vector()
@@ -172,7 +175,7 @@ class CutChoice:
     composition: Composition
     inputs: Inputs
     model: Model
-    placer: Placer
+    models: Models
     corrections: CutCorrections
     _figures: dict[Vector, Figures] = field(default_factory=dict)
     _known_profiles: dict[str, JobProfile | None] = field(default_factory=dict)
@@ -199,7 +202,7 @@ class CutChoice:
         """The model of the whole composition with these cuts."""
         jobs = self.query.jobs(vector)
         composition = replace(self.composition, jobs={**self.composition.jobs, **jobs})
-        return self.placer.present(composition, self._inputs(vector, jobs), self.model.draft.inventory)
+        return self.models.present(composition, self._inputs(vector, jobs), self.model.draft.inventory)
 
     @property
     def _placement(self) -> PlacementOptions:
@@ -245,7 +248,7 @@ class CutChoice:
             composition = replace(self.composition, jobs=jobs)
             others = [job for name, job in self.running.items() if name not in jobs and not self._own(name)]
             inputs, inventory = self._inputs(vector, jobs), self.model.draft.inventory
-            model = self.placer.alone_in(composition, inputs, self.inputs, others, inventory)
+            model = self.models.of_part(composition, inputs, self.inputs, others, inventory)
             self._figures[vector] = evaluate(model.problem, model.incumbent, slowest=False)
         return self._figures[vector]
 

@@ -4,52 +4,32 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from speck.binder import Capability
 from speck.binder.pool import BinderPool
 from speck.coordinator.placing.changed_inputs import changed_inputs
-from speck.coordinator.placing.choices import Choices
+from speck.coordinator.placing.models import Models
 from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import Portable, portable, reachable
+from speck.coordinator.placing.request import NO_REQUEST, PlacementRequest, check_request
 from speck.coordinator.placing.strays import with_places_of, with_strays_fixed
 from speck.coordinator.planning.admission import refuse_unplaced
 from speck.core.change import PLACE_ALL, PLACE_NEW, PLACE_NONE
-from speck.core.draft import FREE, Draft
+from speck.core.draft import Draft
 from speck.core.inventory import Inventory
-from speck.core.job import Composition, Job, changed_fields
+from speck.core.job import Composition, changed_fields
 from speck.core.plan import Plan, Start
-from speck.errors import BinderError, Conflict, Fault, InvalidInput, Overloaded
+from speck.errors import Conflict, Fault, InvalidInput, Overloaded
 from speck.placement.advice import Advice, Comparison, advise, compare
 from speck.placement.explain import Explanation, verdicts
-from speck.placement.graph import Model, Surroundings, model_of
+from speck.placement.graph import Model
 from speck.placement.policies import Budget, policies, policy
-from speck.placement.problem import Load
 from speck.placement.profile import Inputs
-from speck.placement.sites import SiteTable, site_table
-from speck.store.deployments import Deployments, nearest
+from speck.store.deployments import Deployments
 
 SECONDS = 10.0  # of processor time for one placement, and of waiting for the one before
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlacementRequest:
-    """The part of a placement that its request decides.
-
-    ``policy`` is a name (empty: the composition's own); ``constraints`` are the only sites of a job, by its
-    name; ``pins`` the names of jobs that stay where they run.  ``explain`` are jobs to be explained in full.
-    ``forbidden`` are sites to which a job does not move, by its name; with ``homes_stay`` no topic moves.
-    """
-
-    policy: str = ""
-    constraints: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    pins: Collection[str] = ()
-    explain: Collection[str] = ()
-    compare: bool = False
-    forbidden: Mapping[str, Collection[str]] = field(default_factory=dict)
-    homes_stay: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,8 +74,8 @@ class Placer:
     inputs: Callable[[], Inputs]
     state_limit: int
     pools: EnginePools
+    models: Models
     _one: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _choices: Choices = field(default_factory=Choices, init=False)
 
     # --- applying
 
@@ -108,7 +88,7 @@ class Placer:
         try:
             yield
         finally:
-            self._choices.forget(name)
+            self.models.choices.forget(name)
             self.pools.release(name)
 
     def reserve(self, composition: Composition, *, running: bool = False) -> None:
@@ -116,7 +96,7 @@ class Placer:
 
         Raises :class:`~speck.errors.StalePlan` if an engine of a pool has no room for a job by now.
         """
-        self._choices.note(composition)
+        self.models.choices.note(composition)
         self.pools.reserve(composition, running=running)
 
     def assign(
@@ -139,12 +119,12 @@ class Placer:
         """
         if place == PLACE_ALL and any(job.movable for job in composition.jobs.values()):
             # A job at a lost engine cannot drain its source, so that no other topic moves with it.
-            wishes = PlacementRequest(homes_stay=bool(left_behind))
-            placed = self.place(composition, wishes, reserve=reserve, left_behind=left_behind)
+            request = PlacementRequest(homes_stay=bool(left_behind))
+            placed = self.place(composition, request, reserve=reserve, left_behind=left_behind)
             return Assignment(placed.composition, placed.model, placed.advice)
         if all(job.settled for job in composition.jobs.values()):
             return Assignment(self._with_engines(composition, reserve, left_behind))
-        draft = self._draft(composition, avoid=left_behind if place != PLACE_NONE else ())
+        draft = self.models.draft(composition, avoid=left_behind if place != PLACE_NONE else ())
         sites, homes = dict(draft.sites), dict(draft.homes)
         missing = [name for name, job in draft.jobs.items() if job.movable and name not in sites]
         if missing and place == PLACE_NONE:
@@ -152,8 +132,8 @@ class Placer:
         if not missing and homes.keys() == draft.channels.keys():
             return Assignment(self._with_engines(draft.settled(sites, homes), reserve, left_behind))
         draft = self._portable(reachable(draft, self.pool, self.pools), missing, left_behind).draft
-        with self.alone():
-            model, advice = self._advised(draft, PlacementRequest())
+        with self.exclusive():
+            model, advice = self._advised(draft)
             settled = self._placed(draft, model, advice, reserve)
         assigned = self.pools.assign(settled, reserve=reserve, left_behind=left_behind)
         return Assignment(assigned, model, advice)
@@ -174,19 +154,19 @@ class Placer:
     ) -> Composition:
         """A composition with the sites that it has: those of its file, of a step, a pin or a rollback."""
         if reserve:
-            self._choices.note(composition)
+            self.models.choices.note(composition)
         return self.pools.assign(composition, reserve=reserve, left_behind=left_behind)
 
-    def _advised(self, draft: Draft, wishes: PlacementRequest) -> tuple[Model, Advice]:
+    def _advised(self, draft: Draft, request: PlacementRequest = NO_REQUEST) -> tuple[Model, Advice]:
         """The choice of places by a composition's own policy; what has a place stays there."""
-        model = self._model(draft, wishes, hold=True)
+        model = self.models.of(draft, self.inputs(), request, hold=True)
         return model, advise(model, policy(draft.options.policy), _budget())
 
     def _placed(self, draft: Draft, model: Model, advice: Advice, reserve: bool) -> Composition:
         """The composition of a draft with the sites and homes of an advice."""
         settled = draft.settled(model.sites(advice.placement), model.homes(advice.placement))
         if reserve:  # while no other placement is computed
-            self._choices.note(settled)
+            self.models.choices.note(settled)
         return settled
 
     def pinned(self, composition: Composition, name: str, pin: bool, site: str = "") -> Composition:
@@ -198,13 +178,13 @@ class Placer:
         if site:
             free = replace(composition, jobs={**composition.jobs, name: replace(job, pin=False)})
             inventory = self.inventory.snapshot
-            draft = self._draft(with_strays_fixed(free, inventory, but=name), inventory)
+            draft = self.models.draft(with_strays_fixed(free, inventory, but=name), inventory)
             group = next((each for each in draft.groups if name in each), (name,))
-            wishes = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
-            self._check(draft, wishes)
+            request = PlacementRequest(constraints=dict.fromkeys(group, (site,)))
+            check_request(draft, request)
             self._portable(_going(draft, group, site), group)
-            with self.alone():
-                model, advice = self._advised(draft, wishes)
+            with self.exclusive():
+                model, advice = self._advised(draft, request)
                 placed = self._placed(draft, model, advice, reserve=False)
             composition = self.pools.assign(with_places_of(free, placed))
         jobs = {**composition.jobs, name: replace(composition.jobs[name], pin=pin)}
@@ -215,12 +195,12 @@ class Placer:
     def place(
         self,
         composition: Composition,
-        wishes: PlacementRequest,
+        request: PlacementRequest,
         *,
         reserve: bool = False,
         left_behind: Collection[str] = (),
     ) -> PlacementResult:
-        """Place all movable jobs of a composition anew, by the wishes of a request.
+        """Place all movable jobs of a composition anew, as a request has it.
 
         ``reserve`` is for :meth:`reservation`, ``left_behind`` as of :meth:`assign`.  Raises
         :class:`~speck.errors.InvalidInput` for wrong names, for a job without a site, and for a policy
@@ -228,50 +208,27 @@ class Placer:
         """
         if not composition.jobs:
             raise InvalidInput([Fault("the composition has no jobs to place", field="jobs")], "placement")
-        chosen = policy(wishes.policy or (composition.placement.policy if composition.placement else "speck"))
-        draft = self._draft(composition, avoid=left_behind)
-        self._check(draft, wishes)
+        chosen = policy(
+            request.policy or (composition.placement.policy if composition.placement else "speck")
+        )
+        draft = self.models.draft(composition, avoid=left_behind)
+        check_request(draft, request)
         head = self.deployments.head(composition.name)
         movable = [name for name, job in draft.jobs.items() if job.movable]
         able = self._portable(reachable(draft, self.pool, self.pools), movable, left_behind)
-        with self.alone():
+        with self.exclusive():
             inputs = self.inputs()
-            model = self._model(able.draft, wishes, inputs=inputs)
+            model = self.models.of(able.draft, inputs, request)
             shared = [model.number[name] for name in able.shared]
             budget = _budget()
             advice = advise(model, chosen, budget, shared)
-            asked = [model.number[name] for name in wishes.explain]
+            asked = [model.number[name] for name in request.explain]
             before = model.before(advice.placement) if any(draft.sites) else None
             why = verdicts(model.problem, before, advice.placement, model.fixed, asked)
-            rows = compare(model, list(policies().values()), budget) if wishes.compare else []
+            rows = compare(model, list(policies().values()), budget) if request.compare else []
             settled = self._placed(draft, model, advice, reserve)
         settled = self.pools.assign(settled, reserve=reserve, left_behind=left_behind)
         return PlacementResult(settled, head.revision, model, advice, chosen.name, why, rows, inputs, shared)
-
-    def present(self, composition: Composition, inputs: Inputs, inventory: Inventory | None = None) -> Model:
-        """The model of a composition as it runs; no engine is asked.
-
-        Models that are compared have the same ``inventory``; ``None``: that of now.
-        """
-        draft = self._draft(composition, inventory)
-        return self._model(draft, PlacementRequest(), hold=True, inputs=inputs)
-
-    def alone_in(
-        self,
-        composition: Composition,
-        inputs: Inputs,
-        measured: Inputs,
-        others: Sequence[Job],
-        inventory: Inventory,
-    ) -> Model:
-        """The model of some jobs with these profiles; ``others`` beside them are load as measured."""
-        draft = Draft.of(composition, inventory, self.pool.registry, {})
-        beside = Composition(composition.name, {job.job_name: job for job in others})
-        compositions = [*self._other_compositions(composition.name), *([beside] if others else ())]
-        jobs = [job for each in (*compositions, composition) for job in each.jobs.values()]
-        table = site_table(inventory, measured, jobs)
-        load = self._background(compositions, table, measured, inventory)
-        return model_of(draft, Surroundings(table=table, inputs=inputs, hold=True, background=load))
 
     def moved(self, composition: Composition, jobs: Collection[str], site: str) -> Composition:
         """A composition that runs, with some of its movable jobs at another site, and nothing else changed.
@@ -281,7 +238,7 @@ class Placer:
         """
         inventory = self.inventory.snapshot
         fixed = with_strays_fixed(composition, inventory)
-        draft = self._draft(fixed, inventory)
+        draft = self.models.draft(fixed, inventory)
         found = draft.settled({**draft.sites, **dict.fromkeys(jobs, site)}, draft.homes)
         for name, job in found.jobs.items():
             changed = {each.field for each in changed_fields(fixed.jobs[name], job)}
@@ -297,99 +254,10 @@ class Placer:
         names = {site for sites in draft.candidates.values() for site in sites} | {*draft.homes.values()}
         if gone := sorted(names - draft.inventory.sites.keys()):
             return [f"site {name!r} is no longer in the inventory" for name in gone]
-        return list(changed_inputs(placed.model, self._model(draft, PlacementRequest())))
-
-    def _draft(
-        self, composition: Composition, inventory: Inventory | None = None, avoid: Collection[str] = ()
-    ) -> Draft:
-        """The draft of a composition.  Raises :class:`InvalidInput` for jobs that no site can run.
-
-        Everything that is computed from it reads the sites of its own inventory: a site that joins or is
-        removed meanwhile is in all of it or in none.
-        """
-        inventory = self.inventory.snapshot if inventory is None else inventory
-        head = self.deployments.head(composition.name)
-        desired = {} if head.deleting else self.deployments.desired(head)
-        here = {name: job for name, job in composition.jobs.items() if job.settled and job.movable}
-        running = {**{name: job for name, job in desired.items() if job.settled}, **here}
-        draft = _with_former_sources(
-            Draft.of(composition, inventory, self.pool.registry, running, avoid), running
-        )
-        if faults := list(_homeless(draft)):
-            raise InvalidInput(faults, f"composition {composition.name!r}")
-        return draft
-
-    def _model(
-        self, draft: Draft, wishes: PlacementRequest, *, hold: bool = False, inputs: Inputs | None = None
-    ) -> Model:
-        inputs = self.inputs() if inputs is None else inputs
-        others = self._other_compositions(draft.name)
-        # A running job keeps its engine's address out of the draft, hence the inventory's instead.
-        jobs = [job for each in (*others, draft.composition) for job in each.jobs.values()]
-        table = site_table(draft.inventory, inputs, jobs)
-        around = Surroundings(
-            table=table,
-            inputs=inputs,
-            running=frozenset(draft.sites),
-            unprofiled=frozenset(self._unprofiled(draft)),
-            pinned=frozenset(wishes.pins),
-            constraints={**_permitted(draft, wishes.forbidden), **wishes.constraints},
-            hold=hold,
-            homes_stay=wishes.homes_stay,
-            background=self._background(others, table, inputs, draft.inventory),
-        )
-        return model_of(draft, around)
-
-    def _other_compositions(self, name: str) -> list[Composition]:
-        # Before the store is read: what is accepted in between is found in the one or in the other.
-        chosen = self._choices.others(name)
-        stored = {
-            each.head.name: Composition(each.head.name, each.desired)
-            for each in self.deployments.snapshots()
-            if each.head.name != name and each.desired
-        }
-        return list({**stored, **chosen}.values())
-
-    def _background(
-        self, others: Sequence[Composition], table: SiteTable, inputs: Inputs, inventory: Inventory
-    ) -> Load:
-        """The load of the other compositions as they run."""
-        total = Load.none(len(table.sites))
-        for each in others:
-            fixed = with_strays_fixed(each, inventory)
-            draft = Draft.of(fixed, inventory, self.pool.registry)
-            running = frozenset(each.jobs)
-            with suppress(InvalidInput):  # of another inventory; it has no place in this one
-                around = Surroundings(table=table, inputs=inputs, running=running, hold=True)
-                total = total + model_of(draft, around).load()
-        return total
-
-    def _unprofiled(self, draft: Draft) -> Iterator[str]:
-        """The running jobs at engines whose binder reports no profile."""
-        for name, site in draft.sites.items():
-            job = draft.jobs[name]
-            with suppress(BinderError):
-                engine = self.pool.engine_at(job.engine, draft.candidates[name][site])
-                if Capability.PROFILES not in engine.capabilities:
-                    yield name
-
-    # --- checks and bounds
-
-    def _check(self, draft: Draft, wishes: PlacementRequest) -> None:
-        faults = [
-            *(
-                _unknown_job(name, draft.jobs, field)
-                for field, name in _named(wishes)
-                if name not in draft.jobs
-            ),
-            *_wrong_constraints(draft, wishes.constraints),
-            *_wrong_pins(draft, wishes.pins),
-        ]
-        if faults:
-            raise InvalidInput(faults, f"placement of {draft.name!r}")
+        return list(changed_inputs(placed.model, self.models.of(draft, self.inputs())))
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Compute one placement at a time.  Raises :class:`~speck.errors.Overloaded`."""
         if not self._one.acquire(timeout=SECONDS):
             raise Overloaded("another placement is being computed (retry when it has finished)")
@@ -403,39 +271,10 @@ def _budget() -> Budget:
     return Budget(SECONDS, clock=time.thread_time)
 
 
-def _permitted(draft: Draft, forbidden: Mapping[str, Collection[str]]) -> dict[str, Sequence[str]]:
-    """The sites that remain of each job with forbidden ones; its present site always does."""
-    return {
-        name: [each for each in draft.candidates[name] if each not in sites or each == draft.sites.get(name)]
-        for name, sites in forbidden.items()
-        if name in draft.jobs and draft.jobs[name].movable
-    }
-
-
-def _with_former_sources(draft: Draft, running: Mapping[str, Job]) -> Draft:
-    """A draft in which jobs whose writers are gone go on reading where they read now."""
-    jobs = {
-        name: replace(job, source_broker=running[name].source_broker)
-        for name, job in draft.jobs.items()
-        if job.source_broker == FREE and name not in draft.reads and name in running
-    }
-    if not jobs:
-        return draft
-    return replace(draft, composition=replace(draft.composition, jobs={**draft.jobs, **jobs}))
-
-
 def place_notes(plan: Plan) -> dict[str, str]:
     """The sites chosen for jobs that a plan starts, by job name."""
     started = (each.job for each in plan.actions if isinstance(each, Start) and each.job.movable)
     return {job.job_name: f"at site {job.site}, chosen among {', '.join(job.sites)}" for job in started}
-
-
-def _homeless(draft: Draft) -> Iterator[Fault]:
-    for name, job in draft.jobs.items():
-        if job.movable and not draft.candidates[name]:
-            reasons = "; ".join(f"{each.site} {each.reason}" for each in draft.refused if each.job == name)
-            message = f"no site can run it: {reasons or 'the inventory has none'} (expected other sites)"
-            yield Fault(message, job=name, field="sites", value=", ".join(job.sites))
 
 
 def _unportable(name: str, draft: Draft) -> Fault:
@@ -452,37 +291,3 @@ def _going(draft: Draft, group: Collection[str], site: str) -> Draft:
     there = {name: {site: draft.candidates[name][site]} for name in group}
     sites = {name: at for name, at in draft.sites.items() if name not in group or at == site}
     return replace(draft, candidates={**draft.candidates, **there}, sites=sites)
-
-
-def _named(wishes: PlacementRequest) -> Iterator[tuple[str, str]]:
-    yield from (("constraint", name) for name in wishes.constraints)
-    yield from (("pin", name) for name in wishes.pins)
-    yield from (("explain", name) for name in wishes.explain)
-
-
-def _unknown_job(name: str, jobs: Mapping[str, Job], field: str) -> Fault:
-    return Fault(f"there is no job {name!r}{nearest(name, jobs)}", field=field, value=name)
-
-
-def _wrong_constraints(draft: Draft, constraints: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
-    for name, sites in constraints.items():
-        job = draft.jobs.get(name)
-        if job is None:
-            continue
-        if not job.movable:
-            message = "its site is fixed (expected a job with 'site: any' or 'sites: [...]')"
-            yield Fault(message, job=name, field="constraint", value=",".join(sites))
-            continue
-        for site in sites:
-            if site not in draft.candidates[name]:
-                known = ", ".join(draft.candidates[name]) or "none"
-                near = nearest(site, draft.candidates[name])
-                message = f"site {site!r} is not one of its sites{near} (expected one of: {known})"
-                yield Fault(message, job=name, field="constraint", value=site)
-
-
-def _wrong_pins(draft: Draft, pins: Collection[str]) -> Iterator[Fault]:
-    for name in pins:
-        if name in draft.jobs and draft.jobs[name].movable and name not in draft.sites:
-            message = "it does not run yet, so there is no site to stay at (expected a constraint: JOB=SITE)"
-            yield Fault(message, job=name, field="pin", value=name)

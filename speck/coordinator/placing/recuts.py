@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from speck.coordinator.placing.cut_corrections import CutCorrections
 from speck.coordinator.placing.cuts import CutChoice, CutQuery, queries_with_cuts
-from speck.coordinator.placing.placer import Placer
+from speck.coordinator.placing.models import Models
 from speck.core.adaptation import Cuts, StepRecord
 from speck.core.job import Composition
 from speck.placement.adaptation.candidates import share_of
@@ -26,7 +26,7 @@ _EQUAL = 1e-6  # a lesser difference of a utilisation is one of rounding
 class Recuts:
     """The steps that change cuts of a composition as it runs, by the profiles of a moment."""
 
-    placer: Placer
+    models: Models
     composition: Composition
     inputs: Inputs
     corrections: CutCorrections
@@ -100,9 +100,9 @@ class Recuts:
         )
 
     def _choice(self, query: CutQuery) -> CutChoice:
-        model = self.placer.present(self.composition, self.inputs)
+        model = self.models.present(self.composition, self.inputs)
         jobs = self.composition.jobs
-        return CutChoice(query, jobs, self.composition, self.inputs, model, self.placer, self.corrections)
+        return CutChoice(query, jobs, self.composition, self.inputs, model, self.models, self.corrections)
 
 
 @dataclass(frozen=True)

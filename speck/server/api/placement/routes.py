@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import request
 
-from speck.coordinator.placing.placer import PlacementRequest
+from speck.coordinator.placing.request import PlacementRequest
 from speck.core.change import Apply, Pin
 from speck.placement.policies import catalogue
 from speck.server.api import parameters, schemas
@@ -29,7 +29,7 @@ __all__ = ["blueprint"]
 @blueprint.alt_response(503, schema=schemas.ProblemSchema, description="another one is being computed")
 def place_composition(query: dict[str, Any]) -> Any:
     """Propose a placement of a file, or of what runs (empty body); nothing is changed"""
-    wishes = PlacementRequest(
+    placement = PlacementRequest(
         policy=query["policy"],
         constraints=dict(map(_constraint, query["site_constraints"])),
         pins=query["pin"],
@@ -37,9 +37,9 @@ def place_composition(query: dict[str, Any]) -> Any:
         compare=query["compare"],
     )
     if not request.get_data():
-        return services().retained_plans.advise(query["composition"], wishes)
+        return services().retained_plans.advise(query["composition"], placement)
     loaded = load(query["composition"])
-    return services().retained_plans.propose(Apply(loaded.composition, tuple(loaded.warnings)), wishes)
+    return services().retained_plans.propose(Apply(loaded.composition, tuple(loaded.warnings)), placement)
 
 
 def _constraint(text: str) -> tuple[str, list[str]]:
