@@ -7,7 +7,7 @@
 ``fields``          kinds of fields, with ``address`` and ``secret_detection`` for their values
 ``validation``      plain data to fields that are valid by themselves
 ``for_each``        one job for each of several sites
-``resolver``        a job's fields to a job: sites, addresses, engine; its code in ``code``
+``resolver``        the jobs of a document: each by ``job_resolution``, with ``places`` and ``code``
 ``logins``          faults of logins, and warnings about their secrets
 ``lint``            warnings about a composition as a whole
 ``placement``       the block of that name; faults and warnings of jobs and topics that SpecK places

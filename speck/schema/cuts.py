@@ -78,7 +78,7 @@ def _whole(fields: Fields, query: Query, resolver: Resolver, report: FaultReport
 
 def _known(table: Contract, resolver: Resolver) -> bool:
     """True if the sites of a table are in the inventory; see :func:`site_faults` for the others."""
-    return all(each in resolver.sites for each in table.sites)
+    return all(each in resolver.places.sites for each in table.sites)
 
 
 def site_faults(
@@ -93,9 +93,9 @@ def site_faults(
         inner = topics.get(topic)
         report = FaultReport(faults, inner if isinstance(inner, Mapping) else {}, subject=_subject(topic))
         for index, site in enumerate(table.sites):
-            if site not in resolver.sites:
+            if site not in resolver.places.sites:
                 path = ("at",) if isinstance(report.value(("at",)), str) else ("at", index)
-                report.add(path, resolver.no_site(site))
+                report.add(path, resolver.places.no_site(site))
 
 
 def _subject(topic: str) -> str:
@@ -177,8 +177,8 @@ class _Parts:
         given = self._report.data.get(REST)
         if self._has_rest and given is None:
             self._report.add(REST, "is missing (expected the site of the windows)", shown="")
-        elif given is not None and REST in self._fields and given not in self._resolver.sites:
-            self._report.add(REST, self._resolver.no_site(str(given)))
+        elif given is not None and REST in self._fields and given not in self._resolver.places.sites:
+            self._report.add(REST, self._resolver.places.no_site(str(given)))
         if not self._has_rest and self._report.data.get(CUT) is not None:
             right = "expected 'rest: SITE' beside it, or neither: all of it runs where the table is published"
             self._report.add(CUT, f"needs a 'rest' in a query without windows ({right})")

@@ -1,7 +1,7 @@
 """The documents of users, field by field: jobs and compositions.
 
 The schemas check each field by itself, and are the source of the OpenAPI description.  Checks against the
-sites, the installed binders, the files and the other jobs are in :mod:`speck.schema.resolver` and
+sites, the installed binders, the files and the other jobs are in :mod:`speck.schema.job_resolution` and
 :mod:`speck.schema.compositions`; the site inventory is in :mod:`speck.schema.inventory_schemas`.
 """
 

@@ -27,7 +27,8 @@ from speck.core.split import (
 from speck.core.topic import OWN_TOPICS
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport
-from speck.schema.resolver import Resolver, Steps
+from speck.schema.places import Steps
+from speck.schema.resolver import Resolver
 from speck.schema.yaml.lines import line_of
 
 BLOCK = "key_split"
@@ -289,7 +290,7 @@ class _SplitReader:
         return self._sized(("reducer",), given, "", None)
 
     def _place(self, path: Steps, given: Block) -> Place:
-        address, site = self._resolver.engine_at(given, (BLOCK, *path), ENGINE, self._report)
+        address, site = self._resolver.places.engine_at(given, (BLOCK, *path), ENGINE, self._report)
         return self._sized(path, given, address, site)
 
     def _sized(self, path: Steps, given: Block, address: str, site: str | None) -> Place:
