@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -111,15 +111,15 @@ class Reaper:
         """
         missed = self._missed
         self._missed = Counter({each: missed[each] for each in missed.keys() - set(addresses)})
-        steps: dict[str, list[Callable[[_Reaping], None]]] = {}
+        reaping, steps = self._pass(), defaultdict[str, list[Callable[[], None]]](list)
         for attempt in self.store.abandoned_attempts():
             if attempt.address in addresses:
-                steps.setdefault(attempt.address, []).append(partial(_Reaping.stop, abandoned=attempt))
+                steps[attempt.address].append(partial(reaping.stop, attempt))
         for session in self.store.abandoned_sessions():
             if session.broker in addresses:
-                steps.setdefault(session.broker, []).append(partial(_Reaping.fence, session=session))
+                steps[session.broker].append(partial(reaping.fence, session))
         if steps:
-            ask(steps, lambda address: self._pass().take(address, steps[address]), PATIENCE, name="reaper")
+            ask(steps, lambda address: reaping.take(address, steps[address]), PATIENCE, name="reaper")
 
     def close(self, seconds: float = CLOSING) -> None:
         """Wait for the request under way, for at most ``seconds``; one that is broken off is repeated."""
@@ -226,10 +226,10 @@ class _Reaping:
             self._try(session.broker, partial(self._delete, session, fenced))
         return self.silent - spared
 
-    def take(self, address: str, steps: Iterable[Callable[[_Reaping], None]]) -> None:
+    def take(self, address: str, steps: Iterable[Callable[[], None]]) -> None:
         """Take some steps at one address, until it does not answer."""
-        for each in steps:
-            self._try(address, partial(each, self))
+        for step in steps:
+            self._try(address, step)
 
     def _try(self, address: str, step: Callable[[], None]) -> None:
         if address in self.silent:
