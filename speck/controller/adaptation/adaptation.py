@@ -250,6 +250,7 @@ class Adaptation:
         if trigger is not Trigger.VERDICT:  # a judged step is followed by a decision at once
             observed.decided = self.steady()
         try:
+            self._correct_speed_of_begun(name)
             seen = self._situation(name, trigger, present)
         except SpeckError as error:
             self._hold(name, f"its placement cannot be computed: {error}")
@@ -279,18 +280,37 @@ class Adaptation:
             self._write(name, with_hold(memory, reason, Situation(revision=memory.revision), self.clock()))
 
     def _situation(self, name: str, trigger: Trigger, present: Present) -> Situation:
-        memory, head, now = self._memory(name), self.deployments.head(name), self.clock()
-        options, figures, observed = self._options(head), present.figures, self._observations_of(name)
+        """The values that a decision is made of; asks for candidates only where one may be taken now."""
+        memory, now = self._memory(name), self.clock()
+        seen = self._observed_situation(name, trigger, present, memory)
+        decidable = set(present.model.jobs).difference(seen.undecidable)
+        if memory.pending is not None or seen.hold or seen.silent or memory.paused > now or not decidable:
+            return seen
+        forbidden = limits.forbidden(memory, now)
+        advised = self.mover.advise(name, forbidden, seen.options.min_gain, seen.undecidable)
+        regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
+        self._observations_of(name).regret = regret
+        return replace(
+            seen,
+            candidates=advised.candidates,
+            gain=advised.gain,
+            reachable=advised.multiplier,
+            rewires=advised.rewires,
+        )
+
+    def _observed_situation(
+        self, name: str, trigger: Trigger, present: Present, memory: AdaptationState
+    ) -> Situation:
+        """The situation without candidates."""
+        head, figures, observed = self.deployments.head(name), present.figures, self._observations_of(name)
         hold, waiting = self.obstacles.of(name), undecidable(present.model, present.inputs)
-        pending, fixed = self._pending(memory, head), waiting.keys() | set(observed.idle)
-        if pending is not None and pending.record.speed and pending.has_begun():
-            self._correct_speed(name)  # of a step during which the server ended
-        seen = Situation(
+        pending = self._pending(memory, head)
+        return Situation(
             revision=head.revision,
             trigger=trigger,
             automatic=pending is not None and pending.has_made_revision(),
             applied=self._take_applied(name),
-            options=options,
+            options=self._options(head),
             objective=figures.objective,
             age_p95=figures.age_p95,
             multiplier=figures.multiplier,
@@ -301,27 +321,14 @@ class Adaptation:
             lagging=observed.lagging,
             draining=observed.draining,
             interval=present.inputs.interval,
-            undecidable=fixed,
+            undecidable=waiting.keys() | set(observed.idle),
             idle=observed.idle,
             awaited=[job for job, cause in waiting.items() if was_fresh(present.inputs, cause)],
             stale=undecidable_text(present, observed),
             stranded=pending is not None and self.obstacles.is_stranded(pending.record),
             progress=None if pending is None else pending.progress(),
-            failing=[] if pending is None else pending.failing(now),
+            failing=[] if pending is None else pending.failing(self.clock()),
             realised=None if pending is None or hold else pending.realised(present, observed),
-        )
-        decidable = set(present.model.jobs) - fixed
-        if pending is not None or hold or seen.silent or memory.paused > now or not decidable:
-            return seen
-        forbidden = limits.forbidden(memory, now)
-        advised = self.mover.advise(name, forbidden, options.min_gain, fixed)
-        observed.regret = advised.gain / (1 - advised.gain) if advised.gain < 1 else None
-        return replace(
-            seen,
-            candidates=advised.candidates,
-            gain=advised.gain,
-            reachable=advised.multiplier,
-            rewires=advised.rewires,
         )
 
     def _pending(self, memory: AdaptationState, head: Head) -> PendingStep | None:
@@ -412,6 +419,12 @@ class Adaptation:
         if former is None or former.speed is None or ratio >= 1.0:
             return memory
         return with_last(memory, replace(step, speed=former.speed.value * ratio))
+
+    def _correct_speed_of_begun(self, name: str) -> None:
+        """Store the speed of a pending step that began, but whose server ended before it did so."""
+        pending = self._pending(self._memory(name), self.deployments.head(name))
+        if pending is not None and pending.record.speed and pending.has_begun():
+            self._correct_speed(name)
 
     def _correct_speed(self, name: str) -> None:
         """Store the speed of the pending step in the profile of its site, once the step has begun.
