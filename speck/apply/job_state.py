@@ -133,52 +133,28 @@ def _in_phase(
 def _record(record: JobRecord, event: Event) -> JobRecord:
     match event:
         case SessionIntended():
-            intended = with_session(record, event.session)
-            unread = event.session.name if event.replay else record.unread
-            unmade = (*intended.unmade_sessions, event.session)
-            return replace(intended, unmade_sessions=unmade, unread=unread)
+            return _session_intended(record, event)
         case SessionEnsured():
             return with_session(record, event.session)
         case SessionsDetached():
-            return replace(
-                record,
-                sessions=_without(record.sessions, event.sessions),
-                unmade_sessions=_without(record.unmade_sessions, event.sessions),
-            )
+            return _without_sessions(record, event.sessions)
         case AttemptIntended():
-            return replace(
-                with_session(record, event.session),
-                attempts=event.attempt.number,
-                incarnation=event.attempt.incarnation,
-                origin=event.attempt.origin,
-                renumbers=False,
-            )
+            return _attempt_intended(record, event)
         case AttemptStarted():
-            # A state that a copy did not start from must not come back when a later one is stateful again.
-            state = event.attempt.state
-            source = record.state_source if state is not None else ""
-            record = replace(_begun(record, event.attempt), state=state, restart_lineage=None)
-            record = replace(record, error="", state_source=source)
-            return record if state is None else replace(record, rollback_state=None)
+            return _started(record, event.attempt)
         case AttemptStopped():
             return _stopped(record, event)
         case AttemptAbandoned():
             source = event.attempt.id if event.changing else ""
             return replace(record, form=event.form, state=event.state or record.state, state_source=source)
         case OrphanAdopted():
-            # Its engine has the state that it began from, if any; the store's is of another copy.
-            number = max(record.attempts, event.attempt.number)
-            record = _begun(record, event.attempt)
-            fresh = replace(record, attempts=number, error="", state=None, state_source="")
-            fresh = replace(fresh, rollback_revision=0, rollback_state=None)
-            return replace(fresh, restart_lineage=None, renumbers=True)
+            return _orphan_adopted(record, event.attempt)
         case CopyAdopted():
             return _adopted(record, event)
         case StateFound():
             return replace(record, state=event.state)
         case StateRecovered():
-            record, newest = _retain(record, event.state), record.state_source == event.attempt.id
-            return replace(record, state=event.state, state_source="") if newest else record
+            return _recovered(record, event)
         case TransferBegun():
             return _with_garbage(record, [event.place])
         case TransferCompleted():
@@ -198,6 +174,64 @@ def _record(record: JobRecord, event: Event) -> JobRecord:
             return replace(record, error=event.error)
         case _:
             return record
+
+
+def _session_intended(record: JobRecord, event: SessionIntended) -> JobRecord:
+    intended = with_session(record, event.session)
+    unread = event.session.name if event.replay else record.unread
+    return replace(intended, unmade_sessions=(*intended.unmade_sessions, event.session), unread=unread)
+
+
+def _without_sessions(record: JobRecord, sessions: Collection[SessionRecord]) -> JobRecord:
+    return replace(
+        record,
+        sessions=_without(record.sessions, sessions),
+        unmade_sessions=_without(record.unmade_sessions, sessions),
+    )
+
+
+def _attempt_intended(record: JobRecord, event: AttemptIntended) -> JobRecord:
+    return replace(
+        with_session(record, event.session),
+        attempts=event.attempt.number,
+        incarnation=event.attempt.incarnation,
+        origin=event.attempt.origin,
+        renumbers=False,
+    )
+
+
+def _started(record: JobRecord, attempt: Attempt) -> JobRecord:
+    # A state that a copy did not start from must not come back when a later one is stateful again.
+    source = record.state_source if attempt.state is not None else ""
+    started = replace(
+        _begun(record, attempt),
+        state=attempt.state,
+        state_source=source,
+        restart_lineage=None,
+        error="",
+    )
+    return started if attempt.state is None else replace(started, rollback_state=None)
+
+
+def _orphan_adopted(record: JobRecord, attempt: Attempt) -> JobRecord:
+    """The record of a job whose engine has the state that the copy began from: the store's is of another."""
+    return replace(
+        _begun(record, attempt),
+        attempts=max(record.attempts, attempt.number),
+        error="",
+        state=None,
+        state_source="",
+        rollback_revision=0,
+        rollback_state=None,
+        restart_lineage=None,
+        renumbers=True,
+    )
+
+
+def _recovered(record: JobRecord, event: StateRecovered) -> JobRecord:
+    retained = _retain(record, event.state)
+    newest = record.state_source == event.attempt.id
+    return replace(retained, state=event.state, state_source="") if newest else retained
 
 
 def _begun(record: JobRecord, attempt: Attempt) -> JobRecord:
