@@ -17,7 +17,7 @@ from speck.core.job import Composition, Job, client_id
 from speck.errors import Fault, InvalidInput
 from speck.schema.code import NOTHING_SENT, SentFile
 from speck.schema.cuts import parts_of, query_jobs, query_name_faults, site_faults
-from speck.schema.edges import declared_edges, edge_faults
+from speck.schema.edges import Edges, declared_edges, edge_faults
 from speck.schema.fault_report import SHOWN_LENGTH, FaultReport, Faults, kind_of_value, quoted
 from speck.schema.for_each import FOR_EACH, Entry, once, unfolded, with_template
 from speck.schema.lint import lint
@@ -96,16 +96,12 @@ def load_job(
     faults = Faults()
     if not isinstance(data, Mapping):
         raise InvalidInput([Fault(f"the job is {kind_of_value(data)} (expected a mapping)")], "job")
-    if data.get(FOR_EACH) is not None:
-        right = "expected a composition: POST /compositions, or speck apply FILE"
-        report = FaultReport(faults, data, job=str(data.get("job_name"))[:SHOWN_LENGTH])
-        report.add(FOR_EACH, f"does not fit a single job ({right})", shown="")
-        raise InvalidInput(faults, "job")
-    if data.get(SQL) is not None:
-        right = "expected a composition with 'topics:': POST /compositions, or speck apply FILE"
-        report = FaultReport(faults, data, job=str(data.get("job_name"))[:SHOWN_LENGTH])
-        report.add(SQL, f"does not fit a single job ({right})", shown="")
-        raise InvalidInput(faults, "job")
+    for name, document in ((FOR_EACH, "a composition"), (SQL, "a composition with 'topics:'")):
+        if data.get(name) is not None:
+            right = f"expected {document}: POST /compositions, or speck apply FILE"
+            report = FaultReport(faults, data, job=str(data.get("job_name"))[:SHOWN_LENGTH])
+            report.add(name, f"does not fit a single job ({right})", shown="")
+            raise InvalidInput(faults, "job")
     environment = Environment(inventory, registry, _roots(root), sent)
     jobs = _jobs(data, 0, Resolver(environment), JobSchema(), faults)
     faults += _cycles(Graph.of(jobs))
@@ -157,23 +153,13 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
     else:
         report_wrong_shape(report, "jobs", "a list of jobs")
     edges = declared_edges(data, report)
-    lost = _lost(data, made)
-    topics = data.get("topics")
-    unread = Unread.of(topics, edges, [*lost, *(each.data for each in made)], report)
-    queries = Queries.of(made, edges, environment.roots, environment.sent, faults, unread)
-    resolver = Resolver(environment, edges.partitions)
-    found = _all_jobs(made, resolver, queries, faults)
-    site_faults(queries.bound.values(), topics if isinstance(topics, Mapping) else {}, resolver, faults)
-    entries = [each.data for each in made]
-    templates = {job.job_name: job.template for each in found for job in each if job.template}
-    faults += _repeated_names(entries)
-    parts = parts_of(job for each in found for job in each)
-    faults += [*part_name_faults(entries), *query_name_faults(parts, entries)]
-    report_unknown_jobs(entries, faults, parts, complete=not lost)
-    options = placement_options(data, report)
+    lost, entries = _lost(data, made), [each.data for each in made]
+    found = _resolved(made, lost, edges, environment, report, faults)
     jobs = {job.job_name: job for each in found for job in each}
-    composition = Composition(name, jobs, options, edges.described)
     sources = {job.job_name: entry for each, entry in zip(found, entries, strict=True) for job in each}
+    templates = {job.job_name: job.template for each in found for job in each if job.template}
+    _report_names(entries, found, faults, complete=not lost)
+    composition = Composition(name, jobs, placement_options(data, report), edges.described)
     draft = Draft.of(composition, environment.inventory, environment.registry)
     faults += _cycles(draft.graph)
     if not faults:  # a job with a fault may be the one that writes a topic
@@ -184,6 +170,34 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
         raise InvalidInput(by_line(once(faults, templates)), "composition")
     warnings = once([*lint(draft.graph, sources, edges), *placement_warnings(draft, sources)], templates)
     return Loaded(composition, tuple(by_line(warnings)))
+
+
+def _resolved(
+    made: Sequence[Entry],
+    lost: Sequence[Any],
+    edges: Edges,
+    environment: Environment,
+    report: FaultReport,
+    faults: Faults,
+) -> list[tuple[Job, ...]]:
+    """The jobs of each entry; a query may read what a ``lost`` one would have written."""
+    topics = report.data.get("topics")
+    unread = Unread.of(topics, edges, [*lost, *(each.data for each in made)], report)
+    queries = Queries.of(made, edges, environment.roots, environment.sent, faults, unread)
+    resolver = Resolver(environment, edges.partitions)
+    found = _all_jobs(made, resolver, queries, faults)
+    site_faults(queries.bound.values(), topics if isinstance(topics, Mapping) else {}, resolver, faults)
+    return found
+
+
+def _report_names(
+    entries: Sequence[Any], found: Iterable[Iterable[Job]], faults: Faults, *, complete: bool
+) -> None:
+    """Report names of jobs that are given twice, or that refer to no job."""
+    faults += _repeated_names(entries)
+    parts = parts_of(job for each in found for job in each)
+    faults += [*part_name_faults(entries), *query_name_faults(parts, entries)]
+    report_unknown_jobs(entries, faults, parts, complete=complete)
 
 
 def _lost(data: Mapping[str, Any], made: Sequence[Entry]) -> list[Any]:
