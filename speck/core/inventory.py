@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
@@ -104,6 +104,18 @@ class JobLogin:
     certificate_file: str | None = None
     key_file: str | None = None
     sasl: str | None = None
+
+    def revealed(self) -> dict[str, str]:
+        """The fields that are set, by name, with the password in plain text: for the job's engine alone.
+
+        Raises :class:`~speck.errors.SecretUnavailable`.
+        """
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: value.reveal() if isinstance(value, Secret) else value
+            for name, value in found.items()
+            if value is not None
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,17 +182,11 @@ def program_arguments(job: Job, attempt: Attempt, inventory: Inventory) -> list[
 
 
 def login_settings(prefix: str, login: JobLogin) -> dict[str, str]:
-    """A broker's login as settings of the job, which Flink's pages and logs do not show."""
-    found = {
-        "username": login.username,
-        "password": login.password.reveal() if login.password else None,
-        "password-file": login.password_file,
-        "ca-file": login.ca_file,
-        "certificate-file": login.certificate_file,
-        "key-file": login.key_file,
-        "sasl": login.sasl,
-    }
-    return {f"{prefix}.{name}": value for name, value in found.items() if value is not None}
+    """A broker's login as settings of the job, which Flink's pages and logs do not show.
+
+    ``password_file`` is ``PREFIX.password-file``.
+    """
+    return {f"{prefix}.{name.replace('_', '-')}": value for name, value in login.revealed().items()}
 
 
 def _text(value: Scalar) -> str:

@@ -172,14 +172,11 @@ def same_storage(location: str, base: str) -> bool:
 
 
 def _login_options(broker: str, inventory: Inventory) -> dict[str, str]:
-    login = inventory.job_login(broker)
-    options = {
-        "username": login.username,
-        "password": login.password.reveal() if login.password else None,
-        "passwordFile": login.password_file,
-        "caFile": login.ca_file,
-        "certificateFile": login.certificate_file,
-        "keyFile": login.key_file,
-        "sasl": login.sasl,
-    }
-    return {name: value for name, value in options.items() if value is not None}
+    """A broker's login, each field as an option: ``password_file`` is ``passwordFile``."""
+    login = inventory.job_login(broker).revealed()
+    return {_camel_case(name): value for name, value in login.items()}
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.capitalize() for each in others)
