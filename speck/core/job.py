@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from speck.core.placement import Expects, PlacementOptions
@@ -243,6 +244,11 @@ class Composition:
     jobs: Mapping[str, Job]
     placement: PlacementOptions | None = None
     declared: Mapping[str, Mapping[str, str]] = field(default_factory=_none)
+
+
+def job_title(job: Job) -> str:
+    """A job and its code, as errors of binders about its code begin: ``job 'a' (Clean of jobs.py)``."""
+    return f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
 
 
 def query_name(job: Job) -> str:

@@ -19,7 +19,7 @@ from binders.flink.submission.jar_gc import JarGarbageCollector
 from binders.flink.submission.job_config import STATE_KIND, directories
 from binders.flink.submission.package import is_python, package_of
 from speck.core.inventory import Engine
-from speck.core.job import Job
+from speck.core.job import Job, job_title
 from speck.core.runtime import State
 from speck.errors import BinderError, Rejected
 
@@ -122,5 +122,4 @@ class Preflight:
 
 def rejection(address: str, job: Job, reason: str) -> Rejected:
     """The error of a job that cannot be started at this cluster."""
-    subject = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-    return Rejected(f"{subject}: {reason}", address=address)
+    return Rejected(f"{job_title(job)}: {reason}", address=address)

@@ -18,7 +18,7 @@ from binders.spark.connect.batch_end import BatchEnd
 from binders.spark.connect.checkpoint_transfer import CheckpointFiles
 from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefused, endpoint_of
 from binders.spark.connect.healthcheck import connect_checkup
-from binders.spark.connect.launch_errors import BUILD, START, code_of, launch_error
+from binders.spark.connect.launch_errors import BUILD, START, launch_error
 from binders.spark.connect.launcher import SHARED
 from binders.spark.connect.measurements import Measurements
 from binders.spark.connect.probe import ServerProbe
@@ -39,7 +39,7 @@ from binders.spark.query.text import status_text
 from speck.binder import EngineBinder, StateFiles
 from speck.core.engine_plan import EnginePlan
 from speck.core.inventory import Inventory
-from speck.core.job import Job
+from speck.core.job import Job, job_title
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import (
     Attempt,
@@ -454,7 +454,7 @@ class ConnectEngine(EngineBinder):
     def _check_code(self, job: Job) -> None:
         fault = check_code(Path(job.job_path), job.entry_class)
         if fault is not None:
-            raise Rejected(f"{code_of(job)} {START.rejected} {self.address}: {fault}", address=self.address)
+            raise Rejected(f"{job_title(job)} {START.rejected} {self.address}: {fault}", address=self.address)
 
     # -- observing and stopping
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from speck.core.job import Job
+from speck.core.job import Job, job_title
 from speck.errors import BinderError, OutcomeUnknown, Rejected
 
 
@@ -23,11 +22,6 @@ START = Aim("may or may not have been started by", "a started query", "cannot be
 BUILD = Aim("was not analysed by", "a plan", "cannot be built on")
 
 
-def code_of(job: Job) -> str:
-    """A job and its code, as messages name them."""
-    return f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-
-
 def launch_error(job: Job, aim: Aim, answer: Mapping[str, str], address: str, timeout: float) -> BinderError:
     """The error for an answer of :meth:`~binders.spark.connect.launcher.Launcher.launch` that is no success.
 
@@ -35,11 +29,11 @@ def launch_error(job: Job, aim: Aim, answer: Mapping[str, str], address: str, ti
     """
     kind, message = answer["kind"], answer.get("message", "")
     if kind == "no_answer":
-        return OutcomeUnknown(f"{code_of(job)} {aim.unanswered} {address}: {message}", address=address)
+        return OutcomeUnknown(f"{job_title(job)} {aim.unanswered} {address}: {message}", address=address)
     if kind == "timeout":
         message = f"its code did not come to {aim.result} in {timeout:g} s"
     elif kind == "died":
         message = f"its code ended the process that ran it ({message})"
     elif "SESSION_CLOSED" in message:
         message = "this attempt has ended before (expected a new attempt)"
-    return Rejected(f"{code_of(job)} {aim.rejected} {address}: {message}", address=address)
+    return Rejected(f"{job_title(job)} {aim.rejected} {address}: {message}", address=address)

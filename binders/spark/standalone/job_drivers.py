@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from binders.spark.standalone.driver_registry import HEAD, DriverRegistry
 from binders.spark.standalone.driver_status import DriverStatus, is_present, last_error_line, state_of
 from binders.spark.standalone.master import Cluster, Driver, Master
 from binders.spark.standalone.submission import Submitter
-from speck.core.job import Job
+from speck.core.job import Job, job_title
 from speck.core.runtime import Attempt, JobState, JobStatus
 from speck.errors import BinderError, NoCapacity, OutcomeUnknown, Rejected
 
@@ -169,5 +168,4 @@ class JobDrivers:
 
 def rejection(job: Job, address: str, reason: str, deed: str = "started") -> Rejected:
     """The error of a job that cannot be ``deed`` at an engine."""
-    what = f"job {job.job_name!r} ({job.entry_class} of {Path(job.job_path).name})"
-    return Rejected(f"{what} cannot be {deed} on {address}: {reason}", address=address)
+    return Rejected(f"{job_title(job)} cannot be {deed} on {address}: {reason}", address=address)

@@ -12,11 +12,10 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
-from pathlib import Path
 
 from speck.binder.asking import ask
 from speck.binder.pool import BinderPool
-from speck.core.job import Job
+from speck.core.job import Job, job_title
 from speck.core.plan import Move, Plan, Start, Stop, Update
 from speck.core.split import part_of
 from speck.errors import BinderError, Fault, InvalidInput, Rejected
@@ -146,9 +145,7 @@ def _names(jobs: list[Job]) -> str:
 
 def _text(error: Rejected, jobs: list[Job]) -> str:
     """The error, without the name of the job, which the fault has."""
-    first = jobs[0]
-    named = f"job {first.job_name!r} ({first.entry_class} of {Path(first.job_path).name})"
-    text = str(error).removeprefix(named).lstrip(": ")
+    text = str(error).removeprefix(job_title(jobs[0])).lstrip(": ")
     others = ", ".join(each.job_name for each in jobs[1:4])
     more = f" and {len(jobs) - 4} more" if len(jobs) > 4 else ""
     return text + (f" (also: {others}{more})" if others else "") + "; nothing was stopped"
