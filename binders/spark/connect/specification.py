@@ -6,13 +6,7 @@ import uuid
 from pathlib import Path
 
 from binders.spark.connect.grpc_client import Endpoint
-from binders.spark.query.options import (
-    CONNECTOR_FORMAT,
-    checkpoint_of,
-    settings,
-    sink_options,
-    source_options,
-)
+from binders.spark.query.options import spec_of
 from binders.spark.query.spec import ConnectQuerySpec
 from speck.core.inventory import Inventory
 from speck.core.job import Job
@@ -28,8 +22,9 @@ def query_spec(
     job: Job, attempt: Attempt, address: str, endpoint: Endpoint, inventory: Inventory
 ) -> ConnectQuerySpec:
     """The query that an attempt starts on the server at this address."""
-    keys = endpoint.keys
+    keys, path = endpoint.keys, str(Path(job.job_path).absolute())
     return ConnectQuerySpec(
+        **spec_of(job, attempt, inventory.engine(address), inventory, path).to_dict(),
         host=endpoint.host,
         port=endpoint.port,
         token=keys.token,
@@ -38,17 +33,4 @@ def query_spec(
         key_file=keys.key_file,
         tls=keys.tls,
         session=session_of(attempt),
-        job_name=job.job_name,
-        path=str(Path(job.job_path).absolute()),
-        entry=job.entry_class,
-        arguments=job.code_arguments,
-        trigger=job.trigger,
-        output_mode=job.output_mode,
-        split=dict(job.split),
-        checkpoint=checkpoint_of(attempt, inventory.engine(address)),
-        settings=settings(job, attempt, inventory.engine(address)),
-        source_format=CONNECTOR_FORMAT,
-        source_options=source_options(job, attempt, inventory),
-        sink_format=CONNECTOR_FORMAT,
-        sink_options=sink_options(job, inventory),
     )

@@ -1,4 +1,4 @@
-"""Options of a job's query on every kind of Spark: brokers, checkpoint, settings."""
+"""The specification of a job's query on every kind of Spark: brokers, checkpoint, settings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from binders.spark.query.spec import (
     SPOOL_SETTING,
     TIMEZONE_SETTING,
     TRIGGER_SETTING,
+    QuerySpec,
 )
 from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job, fence_topic
@@ -53,6 +54,25 @@ SPLIT_SETTINGS = {
 
 # Further ones of a SQL job: a sum of whole numbers wraps at 64 bits, as on every engine.
 QUERY_SETTINGS = {"spark.sql.ansi.enabled": "false"}
+
+
+def spec_of(job: Job, attempt: Attempt, engine: Engine, inventory: Inventory, path: str) -> QuerySpec:
+    """The query that an attempt starts at an engine, with the job's code at this path there."""
+    return QuerySpec(
+        job_name=job.job_name,
+        path=path,
+        entry=job.entry_class,
+        arguments=job.code_arguments,
+        trigger=job.trigger,
+        output_mode=job.output_mode,
+        split=dict(job.split),
+        checkpoint=checkpoint_of(attempt, engine),
+        settings=settings(job, attempt, engine),
+        source_format=CONNECTOR_FORMAT,
+        source_options=source_options(job, attempt, inventory),
+        sink_format=CONNECTOR_FORMAT,
+        sink_options=sink_options(job, inventory),
+    )
 
 
 def source_options(job: Job, attempt: Attempt, inventory: Inventory) -> dict[str, str]:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from speck.core.job import Scalar
 
@@ -37,7 +37,7 @@ class QuerySpec:
     split: Mapping[str, Scalar] = field(default_factory=dict)
     rehearsal: bool = False
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """The fields as plain data, secrets included: for the launched process only."""
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
 

@@ -19,13 +19,7 @@ import pyspark
 
 from binders.spark.local.commands import CONNECTOR
 from binders.spark.query.marks import Marks
-from binders.spark.query.options import (
-    CONNECTOR_FORMAT,
-    checkpoint_of,
-    settings,
-    sink_options,
-    source_options,
-)
+from binders.spark.query.options import checkpoint_of, spec_of
 from binders.spark.query.spec import FILE_MANAGER, FILE_MANAGER_SETTING, QuerySpec
 from binders.spark.standalone.capacity import DRIVER_CORES, DRIVER_MEMORY, EXECUTOR_MEMORY
 from binders.spark.standalone.driver_bootstrap import VARIABLE
@@ -199,21 +193,7 @@ class Submitter:
         }
 
     def _query_spec(self, job: Job, attempt: Attempt) -> QuerySpec:
-        return QuerySpec(
-            job_name=job.job_name,
-            path="",  # set by the driver
-            entry=job.entry_class,
-            arguments=job.code_arguments,
-            trigger=job.trigger,
-            output_mode=job.output_mode,
-            split=dict(job.split),
-            checkpoint=checkpoint_of(attempt, self._known),
-            settings=settings(job, attempt, self._known),
-            source_format=CONNECTOR_FORMAT,
-            source_options=source_options(job, attempt, self._inventory),
-            sink_format=CONNECTOR_FORMAT,
-            sink_options=sink_options(job, self._inventory),
-        )
+        return spec_of(job, attempt, self._known, self._inventory, path="")  # the driver sets the path
 
 
 def _encoded(content: Mapping[str, Any]) -> str:
