@@ -11,7 +11,7 @@ LINGER_RATIO = 0.5
 LINGER_MOST = 3.0  # s
 # RetransmissionBuffer and the brokers' Receive Maximum: messages in flight from a process to a broker.
 WINDOW = 1000
-# binders/flink/orders.py: a session's messages are acknowledged at checkpoints.
+# binders/flink/submission/job_config.py: a session's messages are acknowledged at checkpoints.
 SESSION_WINDOW = 65_535
 CHECKPOINT_PERIOD = 3.0  # s
 # benchmarks.promises moves: gaps of a move, s, by engine; that of a reader whose topic is moved is longer.

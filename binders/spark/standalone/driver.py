@@ -49,7 +49,7 @@ def run(
     """Run the query that the submission specifies, its rehearsal, or a probe; returns the exit code."""
     if "probe" in submission:
         return _probe(submission["probe"], str(files["connector"]), status)
-    spec = QuerySpec(**{**submission["orders"], "path": str(files["job"])})
+    spec = QuerySpec(**{**submission["query"], "path": str(files["job"])})
     if spec.rehearsal:
         return _rehearse(spec, str(files["connector"]), status)
     try:

@@ -96,7 +96,7 @@ class Submitter:
         self.check()
         attempt = Attempt(id=uuid.uuid4().hex, job_name=job.job_name, number=0, session="speck-rehearsal")
         spec = replace(self._query_spec(job, attempt), rehearsal=True)
-        content = {"artifacts": self._offered(self._files_of(job)), "orders": spec.to_dict()}
+        content = {"artifacts": self._offered(self._files_of(job)), "query": spec.to_dict()}
         properties = self._base_properties(f"speck {name}", supervise=False)
         return self._create(self._bounded(job, content), properties, _IN_ITSELF)
 
@@ -183,7 +183,7 @@ class Submitter:
     def _submission(self, job: Job, attempt: Attempt, stop_grace: float) -> dict[str, Any]:
         return {
             "artifacts": self._offered(self._files_of(job)),
-            "orders": self._query_spec(job, attempt).to_dict(),
+            "query": self._query_spec(job, attempt).to_dict(),
             "attempt": attempt.id,
             "has_state": attempt.state is not None,
             "rest": self._master.rest,

@@ -186,7 +186,7 @@ def test_a_job_is_built_by_a_driver_without_executors(
     (request,) = requests
     assert request["appArgs"][:2] == ["--master", "local[1]"]
     submission = json.loads(base64.b64decode(request["environmentVariables"][VARIABLE]))
-    assert submission["orders"]["rehearsal"] is True
+    assert submission["query"]["rehearsal"] is True
     assert not [name for name in request["sparkProperties"] if name.startswith("spark.speck")]
     assert request["sparkProperties"]["spark.driver.supervise"] == "false"
     assert bench.engine.running() == []
