@@ -14,12 +14,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from speck.binder import installed
-from speck.coordinator import Coordinator, build
-from speck.coordinator.agents import Agents
+from speck.binder import Registry, installed
+from speck.coordinator import Coordinator, Services, build
+from speck.coordinator.agents import Agents, Enrolment
 from speck.core.inventory import Inventory, is_loopback
-from speck.core.settings import CLIENT_RATE, ServerSettings
+from speck.core.settings import CLIENT_RATE, ServerSettings, Settings
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema.inventory import NO_VARIABLES, read_inventory
 from speck.schema.logins import inventory_warnings
@@ -46,6 +47,9 @@ from speck.standby.node import refuse_pair
 from speck.standby.primary import Primary
 from speck.store import Store
 from speck.store.leveldb.database import Database
+
+if TYPE_CHECKING:
+    from speck.link.hub import Hub
 
 _log = logging.getLogger(__name__)
 
@@ -80,34 +84,23 @@ def serve(
         part = _opened(settings, inventory, certificate, signals, opened)
         if part is None:
             return
-        store, primary = part.store, part.primary
-        ends = opened.enter_context(ExitStack())
-        enrolment = enrolment_of(listed, store, registry, inventory, certificate)
-        epoch = store.epoch if primary is None else primary.identity.epoch
+        primary, ends = part.primary, opened.enter_context(ExitStack())
+        enrolment = enrolment_of(listed, part.store, registry, inventory, certificate)
+        epoch = part.store.epoch if primary is None else primary.identity.epoch
         hub = agents_hub(settings, enrolment, secured=secured, epoch=epoch)
-        agents = Agents(enrolment, hub)
         if hub is not None:
             ends.callback(hub.close)
-            hub.on_second.append(agents.note_second)
         advertise = _advertised(settings, part.listener, certificate)
-        services = build(
-            store,
-            registry,
-            enrolment.inventory,
-            replace(settings.coordinator, advertise=advertise),
-            remote=None if hub is None else remote_binders(hub, enrolment.inventory),
-            agents=agents,
-            primary=primary,
+        services = _services(
+            replace(settings.coordinator, advertise=advertise), part, registry, enrolment, hub
         )
         coordinator = services.coordinator
-        if hub is not None:
-            hub.on_contact.append(coordinator.contacts.note)
         names = _names(settings.host, [advertise, *settings.allowed_hosts])
         app = create_app(services, Protection(tokens, names, _client_rate(settings)))
         server = WebServer(app, part.listener, certificate=certificate)
         if primary is not None:
             primary.announce()
-            ends.enter_context(kept(primary, store, coordinator.named_code))
+            ends.enter_context(kept(primary, part.store, coordinator.named_code))
         if hub is not None and door is not None:
             hub.start(door, context)
         try:
@@ -160,6 +153,26 @@ def _opened(
     opened.enter_context(leased(primary))  # to open a large store may take longer than a lease
     store = opened.enter_context(Store(settings.data_dir, history, primary, waiting.is_checked))
     return _Opened(store, listener, primary, waiting)
+
+
+def _services(
+    settings: Settings, part: _Opened, registry: Registry, enrolment: Enrolment, hub: Hub | None
+) -> Services:
+    """The parts of the coordinator, none started yet, joined to the connections of agents (``hub``)."""
+    agents = Agents(enrolment, hub)
+    services = build(
+        part.store,
+        registry,
+        enrolment.inventory,
+        settings,
+        remote=None if hub is None else remote_binders(hub, enrolment.inventory),
+        agents=agents,
+        primary=part.primary,
+    )
+    if hub is not None:
+        hub.on_second.append(agents.note_second)
+        hub.on_contact.append(services.coordinator.contacts.note)
+    return services
 
 
 def _inventory(sites: Path | None, variables: Mapping[str, str]) -> Inventory:
