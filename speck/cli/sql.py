@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,27 +96,39 @@ def try_query(
         query.program, [[(table.topic, line) for line in found] for table, found in tables]
     )
     differences = [] if expect is None else list(_differences(expect, outcome))
-    places = [
-        (path, line + 1) for path, found in zip(paths, lines, strict=True) for line in range(len(found))
-    ]
-    unparsable = [
-        {"file": str(places[index][0]), "line": places[index][1], "reason": reason}
-        for index, reason in outcome.unparsable
-    ]
     data = {
         "messages": outcome.messages,
-        "unparsable": unparsable,
+        "unparsable": _unparsable(outcome, paths, lines),
         "late": outcome.late,
         "differences": differences,
     }
-    for each in unparsable if not as_json else ():
-        err.print(f"{each['file']}, line {each['line']}: {each['reason']}", style="yellow", markup=False)
-    if outcome.late and not as_json:
-        err.print(f"late rows, which are in no window: {outcome.late}", style="yellow", markup=False)
+    if not as_json:
+        _show_left_out(data)
     show_data(data, differences if expect is not None else outcome.messages, as_json)
     if not as_json:
         _show_silence(sum(map(len, lines)), outcome, differences, is_compared=expect is not None)
     raise SystemExit(_DIFFERS if differences else 0)
+
+
+def _unparsable(
+    outcome: Outcome, paths: Sequence[Path], lines: Sequence[Sequence[bytes]]
+) -> list[dict[str, Any]]:
+    """The messages that do not fit the schema, by file and line, as plain data."""
+    places = [
+        (path, line + 1) for path, found in zip(paths, lines, strict=True) for line in range(len(found))
+    ]
+    return [
+        {"file": str(places[index][0]), "line": places[index][1], "reason": reason}
+        for index, reason in outcome.unparsable
+    ]
+
+
+def _show_left_out(data: Mapping[str, Any]) -> None:
+    """Show on standard error the messages that are in no result."""
+    for each in data["unparsable"]:
+        err.print(f"{each['file']}, line {each['line']}: {each['reason']}", style="yellow", markup=False)
+    if data["late"]:
+        err.print(f"late rows, which are in no window: {data['late']}", style="yellow", markup=False)
 
 
 def _show_silence(given: int, outcome: Outcome, differences: list[str], *, is_compared: bool) -> None:
