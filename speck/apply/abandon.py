@@ -177,7 +177,7 @@ class Abandoner:
             self._put_abandoned(transaction, name, lost)
 
     def abandon_sessions(self, job: JobRecord, sessions: Iterable[SessionRecord]) -> list[SessionRecord]:
-        """Abandon those of a job's sessions that it cannot delete itself; answers the others.
+        """Abandon those of a job's sessions that it cannot delete itself; returns the others.
 
         They are at brokers that are abandoned, or abandoned copies may come back to read through them.
         """

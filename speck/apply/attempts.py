@@ -41,7 +41,7 @@ from speck.store import AttemptRecord, JobRecord, SessionRecord
 
 @dataclass(frozen=True)
 class Attempts:
-    """``placed`` answers a job with the path where its code is kept; ``mint`` makes attempt ids."""
+    """``placed`` returns a job with the path where its code is kept; ``mint`` makes attempt ids."""
 
     context: OperationContext
     transfer: StateTransfer
@@ -246,7 +246,7 @@ class Attempts:
             self.context.note(job.job_name, TransferUndone(place, source))
 
     def discard_garbage(self, name: str) -> tuple[State, ...]:
-        """Delete the garbage states of a job; answers those that could not be deleted now."""
+        """Delete the garbage states of a job; returns those that could not be deleted now."""
         garbage, away = self.context.record(name).garbage_states, self.context.left_behind
         discarded = tuple(
             state for state in garbage if state.address not in away and self.transfer.discard(state)
@@ -280,7 +280,7 @@ class Attempts:
         return fallback
 
     def _stop(self, record: AttemptRecord, form: Job, *, keep_state: bool, required: bool) -> bool:
-        """Stop one attempt; answers true if its form can be started again."""
+        """Stop one attempt; returns true if its form can be started again."""
         attempt, name = record.attempt, record.attempt.job_name
         handle = record.handle or self._confirm_or_resubmit(form, attempt)
         if handle is None:

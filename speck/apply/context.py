@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class OperationContext:
-    """``clock`` answers Unix time, s."""
+    """``clock`` returns Unix time, s."""
 
     store: Store
     pool: BinderPool

@@ -118,8 +118,8 @@ def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
 class Executor:
     """Carries out one operation.
 
-    ``desired`` are the jobs of its revision, by name.  ``placed`` answers a job with the path where its code
-    is kept; ``mint`` makes attempt ids; ``clock`` answers Unix time, s.
+    ``desired`` are the jobs of its revision, by name.  ``placed`` returns a job with the path where its code
+    is kept; ``mint`` makes attempt ids; ``clock`` returns Unix time, s.
     """
 
     store: Store

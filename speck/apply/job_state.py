@@ -406,7 +406,7 @@ def _above_all(record: JobRecord, attempts: Iterable[AttemptRecord]) -> JobRecor
 
 
 def write(transaction: Transaction, before: JobLifecycle, *events: Event) -> JobLifecycle:
-    """Write the differences that events make to a job; answers the job after them."""
+    """Write the differences that events make to a job; returns the job after them."""
     after = reduce(transition, events, before)
     if after.record != before.record:
         transaction.put_job(after.record)

@@ -179,12 +179,12 @@ class Operation:
             self._notify()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the operation has ended; answers true if it has."""
+        """Wait until the operation has ended; returns true if it has."""
         with self._changed:
             return self._changed.wait_for(lambda: self.state is not OperationState.RUNNING, seconds)
 
     def wait_change(self, version: int, seconds: float) -> bool:
-        """Wait for a change since ``version``; answers true if there was one."""
+        """Wait for a change since ``version``; returns true if there was one."""
         with self._changed:
             return self._changed.wait_for(lambda: self.version != version, seconds)
 

@@ -22,7 +22,7 @@ from speck.store.deployments import Deployments
 
 @dataclass(frozen=True)
 class OperationRecords:
-    """Writes operations as plain data, with their audit events; ``clock`` answers Unix time (s)."""
+    """Writes operations as plain data, with their audit events; ``clock`` returns Unix time (s)."""
 
     deployments: Deployments
     clock: Callable[[], float]

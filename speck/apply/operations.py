@@ -42,11 +42,11 @@ EndListener = Callable[[Operation, Plan, OperationState], None]
 class Operations:
     """The running operations, and recent ones.  Those of users go before repairs of the reconciler.
 
-    ``mint`` makes ids, ``clock`` answers Unix time (s).
+    ``mint`` makes ids, ``clock`` returns Unix time (s).
 
     Listeners are called in the thread of an operation: those of ``on_applied`` when its plan is carried out,
     and those of ``on_end`` when its end is stored, with its final state.  Those of ``on_atomic_failure``
-    follow, of an atomic one that was not carried out wholly; they answer an error, or an empty text.
+    follow, of an atomic one that was not carried out wholly; they return an error, or an empty text.
     """
 
     deployments: Deployments
@@ -326,7 +326,7 @@ class Operations:
     def _leave(self, operation: Operation, plan: Plan, state: OperationState, error: str) -> str:
         """Store the end of an operation, whose composition is idle then whatever fails here.
 
-        Answers the error that the operation has then.
+        Returns the error that the operation has then.
         """
         try:
             error = self._store_end_of(operation, state, error)
@@ -340,7 +340,7 @@ class Operations:
         return error
 
     def _store_end_of(self, operation: Operation, state: OperationState, error: str) -> str:
-        """Store the end of an operation; answers the error that it has then."""
+        """Store the end of an operation; returns the error that it has then."""
         data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
         try:
             self.records.end(data)

@@ -95,7 +95,7 @@ class Sessions:
         return _NamesOfOthers(self._jobs_of_sessions, job.source_broker, job.job_name)
 
     def _leaves_to_others(self, name: str, session: SessionRecord) -> bool:
-        """Detach a session that another job has too; answers true if it was one.  The last job deletes it."""
+        """Detach a session that another job has too; returns true if it was one.  The last job deletes it."""
         with self._sharing:
             shared = self._is_shared(name, session)
             if shared:

@@ -123,7 +123,7 @@ class StateTransfer:
             target.write_state(plan.place, plan.snapshot)
 
     def discard(self, state: State) -> bool:
-        """Delete a garbage state; answers true if it is gone."""
+        """Delete a garbage state; returns true if it is gone."""
         try:
             holder = self.pool.engine_for(state.address)
             if Capability.TRANSFER in holder.capabilities:

@@ -100,7 +100,7 @@ class Steps:
                 return
 
     def _confirm(self, job: Job) -> bool:
-        """Look for an attempt whose outcome is unknown; answers true if it runs in the desired form.
+        """Look for an attempt whose outcome is unknown; returns true if it runs in the desired form.
 
         One that has run, and was lost with its engine, is started anew from the state that it left.  One that
         is not found is submitted again by the start: its engine may have been asked just before a crash, and

@@ -23,7 +23,7 @@ KEPT = 28 * 86_400.0  # s, for a broker that does not answer; a tombstone is kep
 
 @dataclass(frozen=True)
 class DeletedSessions:
-    """``clock`` answers Unix time, s."""
+    """``clock`` returns Unix time, s."""
 
     store: Store
     pool: BinderPool

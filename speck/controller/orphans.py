@@ -45,7 +45,7 @@ class FoundOrphan:
 
 @dataclass
 class Orphans:
-    """``clock`` answers Unix time, s."""
+    """``clock`` returns Unix time, s."""
 
     store: Store
     pool: BinderPool

@@ -49,7 +49,7 @@ SELDOM = 6  # rounds between two requests
 
 @dataclass
 class Reaper:
-    """One per store, since one thread at a time reaps.  ``clock`` answers Unix time, s."""
+    """One per store, since one thread at a time reaps.  ``clock`` returns Unix time, s."""
 
     store: Store
     pool: BinderPool
@@ -143,7 +143,7 @@ class Reaper:
             _log.exception("abandoned attempts and sessions could not be reaped")
 
     def reap(self, operation: Operation | None = None, spared: Iterable[str] = ()) -> set[str] | None:
-        """End what answers, but for the addresses that are ``spared``; answers those that are silent.
+        """End what answers, but for the addresses that are ``spared``; returns those that are silent.
 
         Calls and events are those of an operation, or of the reconciler.  ``None``: another thread reaps.
         """
@@ -171,7 +171,7 @@ class Reaper:
     # --- by declaration of a user
 
     def forget(self, names: Iterable[str], author: str = "") -> int:
-        """Forget what is abandoned at sites or addresses that never come back; answers its number.
+        """Forget what is abandoned at sites or addresses that never come back; returns its number.
 
         Does not wait for a pass that is under way, which may be held up by just these places.  Raises
         :class:`~speck.errors.InvalidInput` when nothing is abandoned there.
@@ -209,7 +209,7 @@ class _Reaping:
     ending: set[str]
 
     def run(self) -> set[str]:
-        """Reap all; answers the addresses that turned out silent."""
+        """Reap all; returns the addresses that turned out silent."""
         spared = frozenset(self.silent)
         sessions = self.store.abandoned_sessions()
         fenced = {each.key for each in sessions if each.fenced}

@@ -55,7 +55,7 @@ NEVER = "restart: never (apply it again to start it)"
 
 @dataclass
 class Reconciler:
-    """``clock`` answers Unix time, s."""
+    """``clock`` returns Unix time, s."""
 
     deployments: Deployments
     observer: Observer

@@ -21,7 +21,7 @@ from speck.store.maintenance.integrity import LEAP
 
 @dataclass
 class AgentReports:
-    """Used in one thread.  ``clock`` answers Unix time, s."""
+    """Used in one thread.  ``clock`` returns Unix time, s."""
 
     store: Store
     history: History

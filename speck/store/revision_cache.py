@@ -25,7 +25,7 @@ class RevisionCache:
         return self._revisions.get(composition, {}).get(number)
 
     def put(self, revision: Revision) -> Revision:
-        """Keep a revision; answers it with the jobs that it shares."""
+        """Keep a revision; returns it with the jobs that it shares."""
         with self._lock:
             known = self._revisions.setdefault(revision.composition, {})
             nearest = max(known, key=lambda number: -abs(number - revision.number), default=None)

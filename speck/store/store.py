@@ -355,7 +355,7 @@ class Store:
     def last_operations(
         self, limit: int, before: str = "", accept: Callable[[dict[str, Any]], bool] | None = None
     ) -> list[dict[str, Any]]:
-        """The last ``limit`` operations (of those that ``accept`` answers true for), newest first.
+        """The last ``limit`` operations (of those that ``accept`` returns true for), newest first.
 
         ``before`` is an id: only what began before that operation.
         """
@@ -396,7 +396,7 @@ class Store:
         return self._all(kinds.SITE_PROFILE)
 
     def events(self, limit: int = 100, accept: Callable[[Event], bool] | None = None) -> list[Event]:
-        """The last ``limit`` events (of those that ``accept`` answers true for), oldest first."""
+        """The last ``limit`` events (of those that ``accept`` returns true for), oldest first."""
         with (
             self._scanned_from(kinds.EVENT.beginning(), reverse=True) as events,
             self._scanned_from(kinds.LOOP_EVENT.beginning(), reverse=True) as loop,

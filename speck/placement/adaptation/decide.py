@@ -1,7 +1,7 @@
 """The decision of one round: hold, advise, take a step, or take one back.  Each has a reason.
 
 It is made of a :class:`~speck.placement.adaptation.situation.Situation` and the memory of the composition.
-:func:`decide` answers the memory to be stored before anything is carried out: a step is in it as pending,
+:func:`decide` returns the memory to be stored before anything is carried out: a step is in it as pending,
 with its prediction, so that another process judges it if this one ends.
 """
 

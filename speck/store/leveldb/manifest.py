@@ -26,7 +26,7 @@ def database_files(directory: Path) -> dict[str, int]:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[bool]:
-    """Keep others from opening the database, which must not be open here; answers whether that is so."""
+    """Keep others from opening the database, which must not be open here; true if that succeeded."""
     with (directory / "LOCK").open("a") as lock:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the very lock that LevelDB takes

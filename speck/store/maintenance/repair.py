@@ -51,7 +51,7 @@ def check_directory(directory: Path) -> list[Finding]:
 
 
 def repair(directory: Path) -> tuple[Path, list[Finding]]:
-    """Save what can be read, drop what cannot, and mend references; answers the copy made first, and all.
+    """Save what can be read, drop what cannot, and mend references; returns the copy made first, and all.
 
     Raises :class:`~speck.errors.StoreLocked` when a process has it open, and
     :class:`~speck.errors.StoreError` for a part of a store.
