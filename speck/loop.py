@@ -23,10 +23,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # s after an error, most of which pass s
 
 @dataclass
 class Loop:
-    """``name`` is that of its thread, ``noun`` that of its rounds, as in "a reconcile round".
+    """A thread that makes rounds until it is closed, and waits between them.
 
-    ``round`` returns the time until the next round, s; ``math.inf``: until :meth:`wake`.  A round of more
-    than ``patience`` (s) is a fault.  Safe to use from several threads.
+    ``name`` is that of the thread, ``noun`` that of its rounds, as in "a reconcile round".  ``round`` returns
+    the time until the next round, s; ``math.inf``: until :meth:`wake`.  A round of more than ``patience`` (s)
+    is a fault.  Safe to use from several threads.
     """
 
     name: str

@@ -22,7 +22,10 @@ _T = TypeVar("_T")
 
 
 class ConnectionCache:
-    """``make`` prepares a connection.  Thread-safe: each connection serves one call at a time."""
+    """Connections that stay open for a while after a request, for the next one.
+
+    ``make`` prepares a connection.  Thread-safe: each connection serves one call at a time.
+    """
 
     def __init__(self, make: Callable[[], Connection]) -> None:
         self._make = make

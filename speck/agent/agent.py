@@ -45,7 +45,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Agent:
-    """``machine`` identifies the computer: with the disk of another one, nothing starts before a contact."""
+    """The agent of the site that is ``described``, with its files in ``directory``.
+
+    ``machine`` identifies the computer: with the disk of another one, nothing starts before a contact.
+    """
 
     described: SiteFile
     directory: Path

@@ -42,7 +42,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Calls:
-    """``broker(address, owner)`` is the binder of a broker that acts for this owner."""
+    """Carries out the calls of the coordinator at the engines and the broker of the site.
+
+    ``broker(address, owner)`` is the binder of a broker that acts for this owner.
+    """
 
     site: str
     engines: Mapping[str, DurableEngine]

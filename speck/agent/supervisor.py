@@ -49,9 +49,10 @@ class _Down:
 
 @dataclass
 class Supervisor:
-    """One engine's.  ``broker(address, owner)`` is the binder of a broker of jobs that acts for an owner.
+    """Supervises the attempts at one engine: looks at them, and starts the lost ones again.
 
-    ``own_broker`` is the address of the site's broker.
+    ``broker(address, owner)`` is the binder of a broker of jobs that acts for an owner; ``own_broker`` is the
+    address of the site's broker.
 
     ``may_start()`` is false while nothing may be started here (a copied disk).  ``alone()`` is the time
     without contact, s; 0 while the coordinator is connected.  ``clock`` is steady, s.

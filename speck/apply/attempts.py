@@ -41,7 +41,10 @@ from speck.store import AttemptRecord, JobRecord, SessionRecord
 
 @dataclass(frozen=True)
 class Attempts:
-    """``placed`` returns a job with the path where its code is kept; ``mint`` makes attempt ids."""
+    """Starts and stops the attempts of one operation, with the state that each begins from and leaves.
+
+    ``placed`` returns a job with the path where its code is kept; ``mint`` makes attempt ids.
+    """
 
     context: OperationContext
     transfer: StateTransfer

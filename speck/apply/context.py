@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class OperationContext:
-    """``clock`` returns Unix time, s."""
+    """The store, the binders and the progress of one operation.  ``clock`` returns Unix time, s."""
 
     store: Store
     pool: BinderPool

@@ -19,10 +19,10 @@ GATHERING = 2.0  # s between two passes, in which further contacts are gathered
 
 @dataclass
 class Contacts:
-    """``addresses(site)`` are those of the engines and the broker of a site.
+    """Ends abandoned work at a site whose agent has connected, and has the site reconciled.
 
-    ``reconcile()`` begins a round of the reconciler, and does not wait for it.  Safe to use from several
-    threads.
+    ``addresses(site)`` are those of the engines and the broker of a site.  ``reconcile()`` begins a round of
+    the reconciler, and does not wait for it.  Safe to use from several threads.
     """
 
     reaper: Reaper

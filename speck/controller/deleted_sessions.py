@@ -23,7 +23,7 @@ KEPT = 28 * 86_400.0  # s, for a broker that does not answer; a tombstone is kep
 
 @dataclass(frozen=True)
 class DeletedSessions:
-    """``clock`` returns Unix time, s."""
+    """Looks at brokers for sessions that this store has deleted.  ``clock`` returns Unix time, s."""
 
     store: Store
     pool: BinderPool

@@ -19,7 +19,10 @@ _SOURCE = frozenset({"source_broker", "source_topic"})
 
 @dataclass(frozen=True, slots=True)
 class GatedPlan:
-    """``due`` are the actions to take now; ``waits`` has the reasons of the others, by job name."""
+    """The actions of a plan, divided.
+
+    ``due`` are those to take now; ``waits`` has the reasons of the others, by job name.
+    """
 
     due: tuple[Action, ...]
     waits: Mapping[str, str]

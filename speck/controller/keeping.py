@@ -20,7 +20,7 @@ PERIOD = 60.0  # s
 
 @dataclass
 class Keeping:
-    """``brokers`` gives the addresses of the brokers of all jobs."""
+    """Has brokers delete messages in the background; ``brokers`` gives the addresses of those of all jobs."""
 
     pool: BinderPool
     brokers: Callable[[], Iterable[str]]

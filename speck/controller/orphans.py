@@ -45,7 +45,7 @@ class FoundOrphan:
 
 @dataclass
 class Orphans:
-    """``clock`` returns Unix time, s."""
+    """Terminates, adopts or reports the orphans of each round.  ``clock`` returns Unix time, s."""
 
     store: Store
     pool: BinderPool

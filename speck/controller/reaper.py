@@ -49,7 +49,9 @@ SELDOM = 6  # rounds between two requests
 
 @dataclass
 class Reaper:
-    """One per store, since one thread at a time reaps.  ``clock`` returns Unix time, s."""
+    """Ends abandoned attempts and sessions in the background.
+
+    One per store, since one thread at a time reaps.  ``clock`` returns Unix time, s."""
 
     store: Store
     pool: BinderPool

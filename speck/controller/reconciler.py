@@ -55,7 +55,10 @@ NEVER = "restart: never (apply it again to start it)"
 
 @dataclass
 class Reconciler:
-    """``clock`` returns Unix time, s."""
+    """Observes all jobs in rounds, and begins to heal those that have drifted.
+
+    ``clock`` returns Unix time, s.
+    """
 
     deployments: Deployments
     observer: Observer

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 
 class Needs(NamedTuple):
-    """``brokers`` are those of the job, and the ones that it may get: the field of each, and its address."""
+    """The needs of one job of its engine.
+
+    ``brokers`` are those of the job, and the ones that it may get: the field of each, and its address.
+    """
 
     engine: str
     brokers: tuple[tuple[str, str], ...] = ()

@@ -27,7 +27,9 @@ _FORGETTING = 10.0  # s without an agent, after which nothing is known
 
 @dataclass
 class AdmissionControl:
-    """``random`` gives numbers from 0 to 1; all times are of a steady clock, s."""
+    """Decides which agents are greeted now, and when each of the others comes again.
+
+    ``random`` gives numbers from 0 to 1; all times are of a steady clock, s."""
 
     least: int = LEAST
     work: float = WORK

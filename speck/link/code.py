@@ -22,7 +22,7 @@ _FINGERPRINTS = (0, 32)  # bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinCode:
-    """``server`` identifies a server's store.
+    """A code with which one site joins one server; ``server`` identifies its store.
 
     ``fingerprint`` is the SHA-256 of the server's certificate; empty for a server without TLS of its own.
     """

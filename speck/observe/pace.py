@@ -25,7 +25,9 @@ def fresh_for(interval: float) -> float:
 
 @dataclass
 class Pace:
-    """``share`` is the budget in cores; ``interval`` is the time between two samples of a job, s.
+    """Adapts the interval of measurements to the processor time that they take.
+
+    ``share`` is the budget in cores; ``interval`` is the time between two samples of a job, s.
 
     Safe to use from several threads.
     """

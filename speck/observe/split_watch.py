@@ -63,7 +63,10 @@ class _Subscription:
 
 @dataclass
 class SplitWatch:
-    """``clock`` gives Unix time, ``now`` monotonic time, s."""
+    """Reads the reports of splits, and sends them the measured work.
+
+    ``clock`` gives Unix time, ``now`` monotonic time, s.
+    """
 
     deployments: Deployments
     pool: BinderPool

@@ -14,7 +14,10 @@ _Groups = list[tuple[float, list[str]]]  # a time (Unix, s), and the ids of atte
 
 
 class Beginnings:
-    """``path`` is the file of what the last look has found.  To be used by one thread at a time."""
+    """Notes which attempts there are at each look, and so the time before which none of them began.
+
+    ``path`` is the file of what the last look has found.  To be used by one thread at a time.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

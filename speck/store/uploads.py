@@ -32,7 +32,9 @@ _MOST_PROVEN = 1000  # files whose hashes are remembered
 
 @dataclass(frozen=True)
 class Uploads:
-    """``directory`` has the uploads, ``accepted`` the code of accepted jobs; ``clock`` gives Unix time, s.
+    """The code that clients have sent, until it is accepted or too old.
+
+    ``directory`` has the uploads, ``accepted`` the code of accepted jobs; ``clock`` gives Unix time, s.
 
     ``most_bytes`` bounds the uploads that are not accepted, together; with 0 none is received.
     """

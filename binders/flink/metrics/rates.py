@@ -49,9 +49,10 @@ class VertexSample:
 
 @dataclass(frozen=True)
 class Rates:
-    """``input`` is rows/s emitted by the sources; the shares (0 to 1) are those of the worst vertex.
+    """The rates of one job between two samples.
 
-    ``output`` is rows/s emitted by the sinks, ``None`` if no sink counts them.
+    ``input`` is rows/s emitted by the sources, ``output`` rows/s emitted by the sinks, ``None`` if no sink
+    counts them; the shares (0 to 1) are those of the worst vertex.
     """
 
     input: float

@@ -26,7 +26,10 @@ _FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Package:
-    """``content`` (a file, or bytes) to be uploaded as ``code``.jar; ``code`` is its SHA-256, hexadecimal."""
+    """A jar to be uploaded.
+
+    ``content`` (a file, or bytes) is uploaded as ``code``.jar; ``code`` is its SHA-256, hexadecimal.
+    """
 
     code: str
     content: Path | bytes

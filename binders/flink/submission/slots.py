@@ -23,7 +23,7 @@ _POLL = 0.1  # s
 
 @dataclass(frozen=True)
 class SlotReservation:
-    """``slots`` for one job, of which a running copy of the job still occupies ``own``.
+    """Task slots reserved for one job: ``slots``, of which a running copy of the job still occupies ``own``.
 
     ``engine_id`` is Flink's id of the job once it was submitted.
     """

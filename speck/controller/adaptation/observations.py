@@ -39,7 +39,9 @@ def backlogs(sampler: Sampler, records: Iterable[JobRecord]) -> dict[str, Unread
 
 @dataclass
 class Observations:
-    """``decided`` is the time of the last decision (steady, s), ``baseline`` has the links at that time.
+    """The recent observations of one composition, and the triggers that follow from them.
+
+    ``decided`` is the time of the last decision (steady, s), ``baseline`` has the links at that time.
 
     ``lagging`` are the jobs that fall behind, ``draining`` those that process a backlog; ``resumed`` is set
     when a pause ends early.  ``regret`` is the excess of the objective over that of the last advice,

@@ -52,9 +52,10 @@ COUNTED = 120.0  # s, for which a count of waiting messages holds: of a job that
 
 @dataclass
 class WorkerController:
-    """``clock`` gives Unix time, s; ``delay`` the time to wait after a number of failed calls, s.
+    """Starts and stops workers by the hooks of their engines, as the jobs need them.
 
-    ``bound`` is the time that a call may take, s.
+    ``clock`` gives Unix time, s; ``delay`` the time to wait after a number of failed calls, s; ``bound`` is
+    the time that a call may take, s.
     """
 
     deployments: Deployments

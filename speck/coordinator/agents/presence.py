@@ -73,7 +73,10 @@ class SecondAgent:
 
 @dataclass
 class Agents:
-    """``connections`` is ``None`` for a server that accepts no agents."""
+    """The agents of the sites: connected or away, and since when.
+
+    ``connections`` is ``None`` for a server that accepts no agents.
+    """
 
     enrolment: Enrolment
     connections: Connections | None = None

@@ -19,7 +19,7 @@ _Place = tuple[str, str, str]  # "engine" or "broker", the engine's kind, the ad
 
 @dataclass(frozen=True)
 class Reachability:
-    """``left_behind`` are addresses that are not asked.
+    """Asks the engines and brokers that a plan needs, but for the addresses in ``left_behind``.
 
     ``limits`` are the largest packets that the brokers asked so far accept, in bytes; one that states no
     limit is absent.

@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Replays:
-    """``left_behind`` are addresses that are not asked."""
+    """Counts the messages that a plan's jobs read from their start; ``left_behind`` are not asked."""
 
     pool: BinderPool
     left_behind: Collection[str]

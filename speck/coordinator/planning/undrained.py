@@ -24,7 +24,11 @@ _REMEDY = "use --give-up to discard them"
 
 @dataclass(frozen=True)
 class UndrainedSessions:
-    """``drain`` is the time for a job to process what waits for it, s; ``left_behind`` are addresses."""
+    """Finds the sessions with messages that the jobs of a plan leave, and what becomes of these.
+
+    ``drain`` is the time for a job to process what waits for it, s; ``left_behind`` are addresses that are
+    not asked.
+    """
 
     history: History
     pool: BinderPool

@@ -20,7 +20,7 @@ from speck.store.deployments import Deployments
 
 @dataclass(frozen=True)
 class EnginePlans:
-    """``clock`` gives Unix time, s."""
+    """Reads the execution plans of running jobs at their engines.  ``clock`` gives Unix time, s."""
 
     deployments: Deployments
     pool: BinderPool

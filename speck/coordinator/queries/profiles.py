@@ -37,7 +37,7 @@ _JOB_VALUES = (
 
 @dataclass(frozen=True)
 class ProfileQueries:
-    """``clock`` gives Unix time, s."""
+    """The profiles of jobs, links and sites as plain data.  ``clock`` gives Unix time, s."""
 
     deployments: Deployments
     sampler: Sampler
