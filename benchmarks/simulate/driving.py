@@ -24,7 +24,7 @@ from speck.placement.adaptation.candidates import candidates
 from speck.placement.adaptation.decide import Revert, Step, decide
 from speck.placement.adaptation.situation import Progress, Realised, Situation
 from speck.placement.cost import evaluate, load_of
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.policies import Budget, Policy, place, policy
 from speck.placement.problem import EngineModel, Load, Placement, Problem
 from speck.placement.profile import Inputs, Known

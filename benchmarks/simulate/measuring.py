@@ -16,7 +16,7 @@ from speck.core.inventory import Engine, Inventory, Uplink
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
 from speck.observe.links import Crossing, Crossings, declared_link, link_profile
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.problem import Load, Placement, Problem
 from speck.placement.profile import Inputs, JobProfile, Known, LinkProfile, SiteProfile, Value
 from speck.placement.sites import site_table

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from speck.errors import InvalidInput
 from speck.placement.cost import Figures, evaluate
 from speck.placement.explain import WORTH
-from speck.placement.graph import Model
 from speck.placement.groups import MoveStep, groups, steps
+from speck.placement.model import Model
 from speck.placement.move import MoveCost, break_even, move_cost, rewired
 from speck.placement.policies import Budget, Policy, place
 from speck.placement.problem import Placement, Problem

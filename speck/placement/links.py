@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from speck.placement.cost import crossings
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.problem import Placement
 from speck.placement.profile import Inputs, Known
 

@@ -23,7 +23,7 @@ from speck.placement.adaptation.knowledge import (
 )
 from speck.placement.adaptation.situation import Candidate
 from speck.placement.cost import evaluate
-from speck.placement.graph import Model, Surroundings, model_of
+from speck.placement.model import Model, Surroundings, model_of
 from speck.placement.problem import Placement, Weights
 from speck.placement.profile import Inputs, Known
 from speck.placement.sites import site_table

@@ -15,7 +15,7 @@ from speck.core.inventory import Engine, Inventory
 from speck.core.job import Composition, Job, form_fingerprint
 from speck.errors import InvalidInput
 from speck.placement.advice import advise
-from speck.placement.graph import Surroundings, model_of
+from speck.placement.model import Surroundings, model_of
 from speck.placement.policies import Budget, policy
 from speck.placement.profile import Inputs
 from speck.placement.sites import site_table

@@ -11,7 +11,7 @@ from speck.apply.operation import Operation
 from speck.core.adaptation import StepRecord
 from speck.placement.adaptation.situation import Candidate, Realised
 from speck.placement.cost import Figures, evaluate
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.profile import Inputs
 from speck.store import Event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.problem import Load, Problem
 
 # An input that differs by more than this share makes a proposal stale.

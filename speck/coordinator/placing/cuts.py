@@ -17,7 +17,7 @@ from speck.errors import Fault, InvalidInput
 from speck.placement.cost import Figures, combined, evaluate, wire
 from speck.placement.cuts import Vector, best, choose
 from speck.placement.explain import traffic
-from speck.placement.graph import Model, stamp_at
+from speck.placement.model import Model, stamp_at
 from speck.placement.profile import Inputs, JobProfile, Known, Value, assumed_cost
 from speck.placement.profile import combined as better_known
 from speck.sql.cuts import cuts_of, input_of, table_of, whole_of

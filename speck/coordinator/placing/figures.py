@@ -11,9 +11,9 @@ from speck.core.split import shown_job
 from speck.placement.advice import Advice, Comparison, finite
 from speck.placement.cost import Figures
 from speck.placement.explain import Explanation, Load, busiest
-from speck.placement.graph import Model
 from speck.placement.groups import MoveStep
 from speck.placement.links import link_known, used_links
+from speck.placement.model import Model
 from speck.placement.problem import Placement, Problem
 from speck.placement.profile import Known
 

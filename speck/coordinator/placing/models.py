@@ -15,7 +15,7 @@ from speck.core.draft import FREE, Draft
 from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.errors import BinderError, Fault, InvalidInput
-from speck.placement.graph import Model, Surroundings, model_of
+from speck.placement.model import Model, Surroundings, model_of
 from speck.placement.problem import Load
 from speck.placement.profile import Inputs
 from speck.placement.sites import SiteTable, site_table

@@ -24,7 +24,7 @@ from speck.core.plan import Plan, Start
 from speck.errors import Conflict, Fault, InvalidInput, Overloaded
 from speck.placement.advice import Advice, Comparison, advise, compare
 from speck.placement.explain import Explanation, verdicts
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.policies import Budget, policies, policy
 from speck.placement.profile import Inputs
 from speck.store.deployments import Deployments

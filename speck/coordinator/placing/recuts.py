@@ -15,7 +15,7 @@ from speck.placement.adaptation.candidates import share_of
 from speck.placement.adaptation.situation import Candidate, Realised
 from speck.placement.cost import Figures, combined, evaluate, reference
 from speck.placement.cuts import Vector
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.move import break_even, restart_cost
 from speck.placement.profile import Inputs
 

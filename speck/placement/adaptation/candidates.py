@@ -9,9 +9,9 @@ from speck.core.job import Job
 from speck.placement.adaptation.knowledge import OLDEST, unknown_loads, within_bounds
 from speck.placement.adaptation.situation import Candidate
 from speck.placement.cost import evaluate
-from speck.placement.graph import Model
 from speck.placement.groups import steps
 from speck.placement.links import link_known, used_links
+from speck.placement.model import Model
 from speck.placement.move import after_moving, break_even, move_cost
 from speck.placement.problem import Placement, Problem
 from speck.placement.profile import Inputs, Known, with_expected

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.problem import Placement, Problem
 from speck.placement.profile import Inputs
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from speck.core.adaptation import StepRecord
 from speck.placement.adaptation.situation import Realised, is_overloaded
 from speck.placement.cost import evaluate
-from speck.placement.graph import Model
+from speck.placement.model import Model
 from speck.placement.move import after_moving
 from speck.placement.problem import PlacedJob, Placement, Problem
 

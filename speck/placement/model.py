@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -31,9 +31,8 @@ from speck.placement.profile import (
     JobProfile,
     Known,
     Value,
-    better_of,
-    with_expected,
 )
+from speck.placement.rates import Rates, highest, profile_of, value_or
 from speck.placement.sites import SiteTable
 
 # Assumed of a job that nothing is known of; costs are those of benchmarks/README.md.
@@ -166,7 +165,7 @@ class _Builder:
         self._free: dict[str, str] = {}  # the keys of free topics
         self._channels: list[Channel] = []
         self._inputs: dict[str, tuple[int, ...]] = {}
-        self._rates = _Rates(draft, around.inputs)
+        self._rates = Rates(draft, around.inputs)
         self._fixed: dict[int, str] = {}
 
     def model(self) -> Model:
@@ -207,7 +206,7 @@ class _Builder:
         """The mean of the measured jobs, by their rates."""
         measured = ((name, self._profile(name).event_loop) for name in self._names)
         return mean_event_loop(
-            (None if constant is None else constant.value, _value(self._rates.of(name), 0.0))
+            (None if constant is None else constant.value, value_or(self._rates.of(name), 0.0))
             for name, constant in measured
         )
 
@@ -246,7 +245,7 @@ class _Builder:
         self._channels[-1] = replace(self._channels[-1], stamp=stamp_at(written))
         if not first:
             readers = self._draft.graph.readers_at(written)
-            rate = _highest(map(self._rates.of, readers), 0.0)
+            rate = highest(map(self._rates.of, readers), 0.0)
             self._channels[-1] = replace(self._channels[-1], rate=rate)
 
     def _add_free(self, name: str) -> None:
@@ -290,7 +289,7 @@ class _Builder:
             homes = (self._former_home(channel, self._free_homes(channel)),)
         if source.broker != FREE:
             homes = (self._broker(source.broker),)
-        rate = _highest(map(self._rates.of, readers), RATE)
+        rate = highest(map(self._rates.of, readers), RATE)
         key = _key(source)
         self._keys[key] = len(self._channels)
         self._channels.append(Channel(name=key, homes=homes, size=max(sizes, default=SIZE), rate=rate))
@@ -302,7 +301,7 @@ class _Builder:
         readers = {
             reader for name in writers for reader in self._draft.graph.readers_of(self._draft.jobs[name])
         }
-        return _highest(map(self._rates.of, readers), 0.0)
+        return highest(map(self._rates.of, readers), 0.0)
 
     def _free_homes(self, name: str) -> tuple[int, ...]:
         present = self._draft.homes.get(name)
@@ -322,7 +321,7 @@ class _Builder:
 
     def _size(self, name: str) -> float:
         """The bytes of a message that a job writes, with its topic."""
-        return _value(self._profile(name).bytes_out, SIZE)
+        return value_or(self._profile(name).bytes_out, SIZE)
 
     # --- jobs
 
@@ -333,15 +332,15 @@ class _Builder:
         free = self._free[job.sink_topic] if name in self._draft.writes else None
         sinks = sinks_of(job)
         output = self._keys[free or _key(sinks[0])]
-        state = _value(profile.state, 0.0)
+        state = value_or(profile.state, 0.0)
         return PlacedJob(
             name=name,
             allowed=self._allowed(index, name),
             inputs=self._inputs[name],
             output=output,
             engine=model,
-            cost=_value(profile.cost, COST[model]),
-            fixed=_value(profile.fixed, FIXED),
+            cost=value_or(profile.cost, COST[model]),
+            fixed=value_or(profile.fixed, FIXED),
             # The messages of a job without a known rate are born in its channel: see _unknown_part.
             selectivity=self._rates.selectivity(name) / len(sinks)
             if known or not self._running(name)
@@ -350,7 +349,7 @@ class _Builder:
             memory=MEMORY[model],
             state=state,
             stateful=state > 0,
-            batch_overhead=_value(profile.batch_overhead, BATCH_OVERHEAD),
+            batch_overhead=value_or(profile.batch_overhead, BATCH_OVERHEAD),
             trigger=interval_seconds(job.trigger),
             real_time=job.trigger == REAL_TIME,
         )
@@ -397,7 +396,7 @@ class _Builder:
         return name in self._around.running
 
     def _profile(self, name: str) -> JobProfile:
-        return _profile(self._draft.jobs[name], self._around.inputs)
+        return profile_of(self._draft.jobs[name], self._around.inputs)
 
     def _source(self, name: str) -> Source:
         """The source of the values that decide most: rate, size and cost."""
@@ -434,40 +433,6 @@ class _Builder:
         return None if present is None else self._table.index(present)
 
 
-class _Rates:
-    """The rates of jobs: measured, declared, or derived from the jobs that feed them."""
-
-    def __init__(self, draft: Draft, inputs: Inputs) -> None:
-        self._draft, self._inputs = draft, inputs
-        self._found: dict[str, Value | None] = {}
-        for name in draft.graph.order():
-            known = self._known(name)
-            if known is None or known.known is Known.ASSUMED:
-                known = better_of(self._derived(name), known)
-            self._found[name] = known
-
-    def of(self, name: str) -> Value | None:
-        """The messages/s into a job; ``None``: unknown."""
-        return self._found[name]
-
-    def selectivity(self, name: str) -> float:
-        """Messages out per message in."""
-        return _value(_profile(self._draft.jobs[name], self._inputs).selectivity, 1.0)
-
-    def _known(self, name: str) -> Value | None:
-        return _profile(self._draft.jobs[name], self._inputs).rate_in
-
-    def _derived(self, name: str) -> Value | None:
-        writers = self._draft.graph.writers_of(self._draft.jobs[name])
-        rates = [(self._found.get(each), self.selectivity(each)) for each in writers]
-        if not rates or any(rate is None for rate, _ in rates):
-            return None
-        known = [(rate, factor) for rate, factor in rates if rate is not None]
-        worst = max((rate.known for rate, _ in known), key=list(Known).index)
-        until = min(rate.until for rate, _ in known)
-        return Value(sum(rate.value * factor for rate, factor in known), worst, until)
-
-
 _PREFIX = "free "  # no address has a space
 
 
@@ -480,19 +445,3 @@ def _key(endpoint: Endpoint) -> str:
 
 
 _UNKNOWN = Value(0.0, Known.ASSUMED)
-
-
-def _profile(job: Job, inputs: Inputs) -> JobProfile:
-    """The measured profile of a job in its form, and what its author expects where nothing is measured."""
-    return with_expected(inputs.of(job), job.expects)
-
-
-def _highest(rates: Iterable[Value | None], unknown: float) -> float:
-    """The highest rate of jobs that read the same, of assumed ones if all are; ``unknown`` if none is."""
-    found = [each for each in rates if each is not None]
-    known = [each for each in found if each.known is not Known.ASSUMED]
-    return max((each.value for each in known or found), default=unknown)
-
-
-def _value(value: Value | None, assumed: float) -> float:
-    return assumed if value is None else value.value

@@ -13,7 +13,7 @@ from speck.core.placement import Expects, PlacementOptions
 from speck.core.profile import EVENT_LOOP
 from speck.placement.advice import advise
 from speck.placement.cost import evaluate, wire
-from speck.placement.graph import (
+from speck.placement.model import (
     COST,
     NO_RATE,
     RATE,
