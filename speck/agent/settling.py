@@ -30,7 +30,7 @@ class Settling:
 
         A job whose engine says something of it is not settled, as a look has no words.
         """
-        at_work = {
+        running = {
             (each.attempt.id, each.runs): each.handle.engine_id
             for each in records
             if each.handle is not None
@@ -38,8 +38,8 @@ class Settling:
             and seen[each.attempt.id].state is JobState.RUNNING
             and not seen[each.attempt.id].message
         }
-        self._since = {key: self._since.get(key, now) for key in at_work}
-        ages = {name: now - self._since[key] for key, name in at_work.items()}
+        self._since = {key: self._since.get(key, now) for key in running}
+        ages = {name: now - self._since[key] for key, name in running.items()}
         settled = tuple(
             sorted(name for name, age in ages.items() if age >= SETTLED and self._is_included(name, ages))
         )

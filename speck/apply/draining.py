@@ -34,7 +34,7 @@ _ASK_AGAIN = 5.0  # s, after which another marker is sent, should the first be l
 _STILL = 3.0  # s without input, after which a job without drain markers counts as drained
 _PAUSE = 0.5
 _TRIES = 3  # of an engine that does not answer
-_AT_WORK = frozenset({JobState.STARTING, JobState.RUNNING})
+_UP = frozenset({JobState.STARTING, JobState.RUNNING})
 
 
 @dataclass
@@ -156,7 +156,7 @@ class SourceSwitch:
         for session in sessions:
             if session in self.processed or session.broker in self.context.left_behind:
                 continue
-            if any(_is_read_by(session, copy) and copy.at_work() for copy in self._copies(name)):
+            if any(_is_read_by(session, copy) and copy.is_up() for copy in self._copies(name)):
                 continue
             if waiting := self.sessions.waiting(name, session):
                 yield session, waiting
@@ -196,9 +196,9 @@ class Copy:
     engine: EngineBinder
     broker: BrokerBinder
 
-    def at_work(self) -> bool:
+    def is_up(self) -> bool:
         """True if it runs or starts.  Raises as :meth:`state`."""
-        return self.state() in _AT_WORK
+        return self.state() in _UP
 
     def state(self) -> JobState:
         """Its state.  Raises :class:`~speck.errors.Unreachable` when its engine does not answer."""
@@ -230,7 +230,7 @@ def await_drained(copy: Copy, marker: str, bound: float, *, same_source: bool = 
     deadline = time.monotonic() + bound
     detail = ""
     while (remaining := deadline - time.monotonic()) > 0:
-        if not copy.at_work():
+        if not copy.is_up():
             return False
         try:
             answer = copy.broker.drained(copy.session, marker, min(remaining, _ASK_AGAIN))
@@ -241,7 +241,7 @@ def await_drained(copy: Copy, marker: str, bound: float, *, same_source: bool = 
             return True
         if answer is None and _is_still(copy, deadline):
             return False
-    if bound > 0 and copy.at_work():
+    if bound > 0 and copy.is_up():
         raise DrainTimeout(_timeout_text(copy, bound, same_source) + detail, address=copy.job.spe_address)
     return False
 

@@ -1,6 +1,6 @@
 """Jobs of another store: copies and sessions of the same name that a store has no record of.
 
-A store that is lost leaves its jobs at work.  Another store that starts them once more doubles all that they
+A store that is lost leaves its jobs running.  Another store that starts them once more doubles all that they
 write, so before the first start of a job each engine and each broker in question is asked once.  An engine
 without a list of its jobs, and a broker that keeps no owners, are passed over.
 """

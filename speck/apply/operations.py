@@ -61,7 +61,7 @@ class Operations:
     on_atomic_failure: list[Callable[[Operation], str]] = field(default_factory=list, init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _operations: dict[str, Operation] = field(default_factory=dict, init=False)
-    _at_work: dict[str, Operation] = field(default_factory=dict, init=False)
+    _running: dict[str, Operation] = field(default_factory=dict, init=False)
     _threads: list[threading.Thread] = field(default_factory=list, init=False)
     # One plan of a composition at a time; a slow engine of one holds up no other.
     _planning: dict[str, threading.RLock] = field(default_factory=dict, init=False)
@@ -114,12 +114,12 @@ class Operations:
 
     def running(self) -> list[Operation]:
         """Those that run now."""
-        return list(self._at_work.values())
+        return list(self._running.values())
 
-    def at_work(self, composition: str) -> str | None:
-        """The id of the running operation on a composition."""
-        work = self._at_work.get(composition)
-        return work.id if work else None
+    def running_on(self, composition: str) -> str | None:
+        """The id of the operation that runs on a composition; ``None``: none does."""
+        running = self._running.get(composition)
+        return running.id if running else None
 
     # --- beginning and ending
 
@@ -127,7 +127,7 @@ class Operations:
     def exclusive(self, composition: str, kind: str = OperationKind.APPLY) -> Iterator[None]:
         """Reserve a composition for a user, or for a step of the adaptation (``kind``).
 
-        For a user, an operation of a loop at work is awaited; no other begins meanwhile.  Raises
+        For a user, a running operation of a loop is awaited; no other begins meanwhile.  Raises
         :class:`~speck.errors.Busy`.
         """
         with self._lock:
@@ -150,9 +150,9 @@ class Operations:
                     del self._users[composition], self._planning[composition]
 
     def _await_loop(self, composition: str) -> None:
-        at_work = self._at_work.get(composition)
-        if at_work is not None and at_work.kind in AUTOMATIC:
-            at_work.wait(self.settings.heal_patience)
+        running = self._running.get(composition)
+        if running is not None and running.kind in AUTOMATIC:
+            running.wait(self.settings.heal_patience)
 
     @contextmanager
     def admission(self, composition: str, kind: str = OperationKind.APPLY) -> Iterator[None]:
@@ -230,13 +230,13 @@ class Operations:
         """
         if self._closing:
             raise ShuttingDown("the server is shutting down (retry after it has restarted)")
-        at_work = self._at_work.get(composition)
-        if at_work is not None:
+        running = self._running.get(composition)
+        if running is not None:
             raise Busy(
-                f"composition {composition!r}: operation {at_work.id} ({at_work.kind}, revision "
-                f"{at_work.revision}) is in progress (retry when it has finished)"
+                f"composition {composition!r}: operation {running.id} ({running.kind}, revision "
+                f"{running.revision}) is in progress (retry when it has finished)"
             )
-        users = [each for each in list(self._at_work.values()) if each.kind not in AUTOMATIC]
+        users = [each for each in list(self._running.values()) if each.kind not in AUTOMATIC]
         refuse_operation(self.settings.quotas, len(users))
 
     def _next_id(self, now: float, suffix: str) -> str:
@@ -253,7 +253,7 @@ class Operations:
     def _begin(self, operation: Operation, planned: PlannedChange) -> None:
         """Apply a planned change in a thread of its own."""
         self._operations[operation.id] = operation
-        self._at_work[operation.composition] = operation
+        self._running[operation.composition] = operation
         self._generations[operation.composition] += 1
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         # A daemon: the end of the process does not wait for an engine that is silent (see :meth:`join`).
@@ -334,7 +334,7 @@ class Operations:
                 with errors_logged(_log, "an end of operation %s could not be noted", operation.id):
                     listener(operation, plan, state)
         finally:
-            del self._at_work[operation.composition]
+            del self._running[operation.composition]
             self._generations[operation.composition] += 1
             self._trim_operations()
         return error
@@ -344,8 +344,8 @@ class Operations:
         data = operation.to_dict() | {"state": state, "ended": self.clock(), "error": error}
         try:
             self.records.end(data)
-            at_work = {each.id for each in self._at_work.values()}
-            self.retention.trim(operation.composition, at_work - {operation.id})
+            running = {each.id for each in self._running.values()}
+            self.retention.trim(operation.composition, running - {operation.id})
         except StoreError as fault:
             _log.error("the end of operation %s could not be stored: %s", operation.id, fault)
             error = error or f"its end could not be stored: {fault}"
@@ -373,9 +373,9 @@ class Operations:
     def join(self, seconds: float | None = None) -> None:
         """Wait for the running ones, for at most ``seconds`` in all."""
         with self._lock:
-            at_work = list(self._threads)
+            threads = list(self._threads)
         until = None if seconds is None else time.monotonic() + seconds
-        for thread in at_work:
+        for thread in threads:
             thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def end_at_once(self, operation: Operation) -> None:
@@ -391,11 +391,11 @@ class Operations:
 
     def is_idle(self, composition: str) -> bool:
         """True if no operation runs on the composition, and no user is about to begin one."""
-        return not (self._closing or composition in self._at_work or self._users[composition])
+        return not (self._closing or composition in self._running or self._users[composition])
 
     def may_heal(self) -> bool:
         """True if the loops run fewer operations than the limit, which is that of users."""
-        loops = [each for each in list(self._at_work.values()) if each.kind in AUTOMATIC]
+        loops = [each for each in list(self._running.values()) if each.kind in AUTOMATIC]
         return len(loops) < self.settings.quotas.operations
 
     @contextmanager

@@ -56,7 +56,7 @@ class Reaper:
     store: Store
     pool: BinderPool
     clock: Callable[[], float]
-    _at_work: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _reaping: threading.Lock = field(default_factory=threading.Lock, init=False)
     # While records are compared and written, by a pass or by a user; never during a call.
     _records: threading.RLock = field(default_factory=threading.RLock, init=False)
     _ending: set[str] = field(default_factory=set, init=False)  # the keys of attempts: a pass is ending them
@@ -149,12 +149,12 @@ class Reaper:
 
         Calls and events are those of an operation, or of the reconciler.  ``None``: another thread reaps.
         """
-        if not self._at_work.acquire(blocking=False):
+        if not self._reaping.acquire(blocking=False):
             return None
         try:
             return self._pass(operation, spared).run()
         finally:
-            self._at_work.release()
+            self._reaping.release()
 
     def _pass(
         self, operation: Operation | None = None, spared: Iterable[str] = (), author: str | None = None

@@ -19,7 +19,7 @@ class UsedAddresses:
     def __call__(self) -> Set[str]:
         """The addresses of all sites, of all jobs that are desired or run, and of all that is abandoned.
 
-        Operations at work are on such jobs.
+        Running operations are on such jobs.
         """
         store = self.deployments.store
         found = {address for site in self.inventory.places() for address in site.addresses}

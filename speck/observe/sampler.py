@@ -1,7 +1,7 @@
 """Samples the metrics of jobs, and the messages that brokers store, and have for each session.
 
 While somebody reads the rates, engines are asked every :data:`PERIOD` seconds, and brokers too.  A
-coordinator that is at work has the engines asked at a slower pace at all times, so that no loss which a job
+coordinator that reconciles has the engines asked at a slower pace at all times, so that no loss which a job
 has counted stays unseen (:mod:`speck.observe.losses`).
 
 An engine is asked for all of its jobs by one thread at a time, and then not again for a multiple of the time

@@ -30,14 +30,14 @@ class Retention:
     _unswept: bool = True  # a crash may have left code that nothing names
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def trim(self, composition: str, at_work: Container[str]) -> None:
-        """After an operation on this composition; those ``at_work``, by id, are spared."""
+    def trim(self, composition: str, running: Container[str]) -> None:
+        """After an operation on this composition; the ``running`` ones, by id, are spared."""
         head = self.store.head(composition)
         self._forget_decoded(composition, head)
         if self._trim_revisions(composition, head) or (head is None and self._trim_deleted()):
             self._unswept = True
         self.sweep_code()
-        self.store.trim_operations(at_work)
+        self.store.trim_operations(running)
         self.store.compact()
 
     @contextmanager

@@ -100,8 +100,8 @@ class Obstacles:
 
     def moving(self, name: str) -> int:
         """The number of other compositions' steps that are being carried out."""
-        at_work = self.operations.running()
-        return sum(each.kind == OperationKind.PLACE and each.composition != name for each in at_work)
+        running = self.operations.running()
+        return sum(each.kind == OperationKind.PLACE and each.composition != name for each in running)
 
     def _jobs(self, name: str) -> Mapping[str, Job]:
         return self.deployments.desired(self.deployments.head(name))

@@ -287,9 +287,9 @@ class Upgrades:
     def _busy(self, sites: Collection[str], *, by_users: bool = False) -> str:
         """The first operation (of users) on a composition that uses these sites, or an empty text."""
         addresses = {address for site in sites for address in self.inventory.addresses_at(site)}
-        at_work = {each.composition: each for each in self.operations.running()}
+        running = {each.composition: each for each in self.operations.running()}
         for snapshot in self.deployments.snapshots():
-            operation = at_work.get(snapshot.head.name)
+            operation = running.get(snapshot.head.name)
             if operation is None or (by_users and operation.kind in AUTOMATIC):
                 continue
             desired = {job.spe_address for job in snapshot.desired.values()}

@@ -72,7 +72,7 @@ class Queries:
             "revision": head.revision,
             "jobs": len(self.deployments.desired(head)),
             "deleting": head.deleting,
-            "operation": self.operations.at_work(head.name),
+            "operation": self.operations.running_on(head.name),
         } | ({"declared": declared} if declared else {})
 
     def deleted_compositions(self) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ class Queries:
 
     def _rollout(self, composition: str, name: str) -> dict[str, Any]:
         """The wave of a job in the roll-out that is in progress, and the state of its change."""
-        operation = self.operations.live(self.operations.at_work(composition) or "")
+        operation = self.operations.live(self.operations.running_on(composition) or "")
         if operation is None or not operation.request.waves or name not in operation.actions:
             return {}
         action = operation.actions[name]

@@ -99,7 +99,7 @@ class Situation:
     ``reachable`` the multiplier after them.
     ``rates`` are those into each job, messages/s.  ``candidates`` are the steps in the order of the advice.
     ``hold`` is the reason why nothing of it may be moved now (empty: it may), ``silent`` has the sites it
-    uses that do not answer, with their reasons.  ``moving`` counts the steps at work on other compositions.
+    uses that do not answer, with their reasons.  ``moving`` counts the steps that run on other compositions.
     ``lagging`` are the jobs that fall behind, ``draining`` those that work off a backlog.  ``rewires`` is the
     gain of advice that also moves topics, which is a user's to accept.  ``progress`` is that of the pending
     step's operation (``None``: there is none), ``realised`` its effect (``None``: not measured), ``failing``
