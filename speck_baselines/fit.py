@@ -22,7 +22,7 @@ def best_fit(problem: Problem) -> Placement:
 
 
 def _fit(problem: Problem, choose: Callable[[Sequence[float], Sequence[int]], int]) -> Placement:
-    into, _, _ = problem.rates
+    into = problem.rates.into
     free = [1.0] * len(problem.sites)
     state = SearchState(problem, problem.all_in_cloud.sites)
     for unit, jobs in enumerate(problem.units):

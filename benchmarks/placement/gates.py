@@ -184,7 +184,7 @@ def predicted(placed: PlacementResult) -> dict[str, Any]:
     """The figures of a placement that a run is compared with."""
     problem, figures = placed.model.problem, placed.advice.after
     sinks = [job.output is None or not problem.readers[job.output] for job in problem.jobs]
-    rate = sum(into for into, sink in zip(problem.rates[0], sinks, strict=True) if sink)
+    rate = sum(into for into, sink in zip(problem.rates.into, sinks, strict=True) if sink)
     return {
         "rate": rate * min(1.0, figures.multiplier),
         "wan": figures.wan,

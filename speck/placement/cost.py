@@ -182,7 +182,7 @@ def _least_broker_cost(problem: Problem) -> float:
 
 def _passed(problem: Problem, channel: int) -> float:
     """The messages/s that a broker passes on for a channel, each once for every reader."""
-    _, _, through = problem.rates
+    through = problem.rates.through
     return through[channel] * max(1, len(problem.readers[channel]))
 
 
@@ -199,7 +199,7 @@ class _Loads:
 
     def __init__(self, problem: Problem, placement: Placement) -> None:
         """Sum up the loads of sites and links."""
-        into, _, _ = problem.rates
+        into = problem.rates.into
         others = problem.others
         self.summed, self.messages = list(others.cores), list(others.messages)
         self.memory, self.slots = list(others.memory), list(others.slots)
@@ -245,7 +245,7 @@ def _hop(problem: Problem, loads: _Loads, flow: Crossing) -> tuple[float, float]
 
 def _ages(problem: Problem, placement: Placement, loads: _Loads) -> dict[int, float]:
     """The mean age of results by composition, s."""
-    into, _, _ = problem.rates
+    into = problem.rates.into
     found = dict.fromkeys(problem.compositions, 0.0)
     for index, (job, place) in enumerate(zip(problem.jobs, placement.sites, strict=True)):
         site = problem.sites[place]
@@ -260,7 +260,7 @@ def _ages(problem: Problem, placement: Placement, loads: _Loads) -> dict[int, fl
 
 def _p95(problem: Problem, placement: Placement, loads: _Loads) -> float:
     """The 95th percentile of the age of results along the slowest path, s."""
-    into, _, _ = problem.rates
+    into = problem.rates.into
     arrived: list[tuple[float, float]] = [(0.0, 0.0)] * len(problem.channels)
 
     def later(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
@@ -395,7 +395,7 @@ def _multiplier(problem: Problem, placement: Placement, loads: _Loads) -> tuple[
 
 
 def _limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:
-    into, _, _ = problem.rates
+    into = problem.rates.into
     others = problem.others
     fixed = list(others.cores)
     for job, place in zip(problem.jobs, placement.sites, strict=True):
@@ -472,7 +472,7 @@ def _broker_limits(problem: Problem, placement: Placement) -> Iterator[tuple[flo
 
 def _window_limits(problem: Problem, placement: Placement, loads: _Loads) -> Iterator[tuple[float, str]]:
     """Limits of messages in flight: of all writers of a site towards a broker, and of each Flink session."""
-    into, _, _ = problem.rates
+    into = problem.rates.into
     sent: dict[tuple[int, int], float] = {}
     for flows in loads.crossings:
         for flow in flows:

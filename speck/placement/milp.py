@@ -104,7 +104,7 @@ class Program:
         for place in self._candidates[unit]:
             site, cost = problem.sites[place], 0.0
             for index in problem.units[unit]:
-                job, rate = problem.jobs[index], problem.rates[0][index]
+                job, rate = problem.jobs[index], problem.rates.into[index]
                 used = load(job, rate, site)
                 mean, _ = service(job, rate, site, 0.0)
                 cost += problem.weights.latency * problem.shares[index] * mean * self._scale(index)
@@ -116,7 +116,7 @@ class Program:
     def _load_site(self, unit: int, place: int, column: int) -> None:
         problem, site = self._problem, self._problem.sites[place]
         jobs = [problem.jobs[index] for index in problem.units[unit]]
-        rates = [problem.rates[0][index] for index in problem.units[unit]]
+        rates = [problem.rates.into[index] for index in problem.units[unit]]
         used = sum(load(job, rate, site) for job, rate in zip(jobs, rates, strict=True))
         self._ends.cores[place].append((column, used))
         self._ends.memory[place].append((column, sum(job.memory + 2 * job.state for job in jobs)))

@@ -96,7 +96,7 @@ def _job_cost(
     reads_elsewhere: bool,
     starts: int,
 ) -> MoveCost:
-    placed, rate = problem.jobs[job], problem.rates[0][job]
+    placed, rate = problem.jobs[job], problem.rates.into[job]
     source, target = problem.sites[before.sites[job]], problem.sites[after.sites[job]]
     starting = START * max(0.0, starts / (target.cores * target.speed) - 1)
     waiting = _rewiring(problem, job, after) if reads_elsewhere else 0.0

@@ -42,7 +42,7 @@ def parts_of(problem: Problem) -> dict[int, list[int]]:
 
 
 def _heaviest_first(state: SearchState, parts: Mapping[int, Sequence[int]]) -> list[Sequence[int]]:
-    into, _, _ = state.problem.rates
+    into = state.problem.rates.into
 
     def weight(units: Sequence[int]) -> float:
         jobs = (job for unit in units for job in state.problem.units[unit])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
 
 from speck.core.profile import event_loop_cores
 from speck.errors import Fault, InvalidInput
@@ -119,6 +120,14 @@ class Placement:
     sites: tuple[int, ...]
     homes: tuple[int, ...]
     bound: float | None = None
+
+
+class MessageRates(NamedTuple):
+    """Messages/s ``into`` each job, ``out`` of each job, and ``through`` each channel, by index."""
+
+    into: tuple[float, ...]
+    out: tuple[float, ...]
+    through: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +314,8 @@ class Problem:
             raise InvalidInput([Fault(message, field="jobs")], "placement problem") from error
 
     @cached_property
-    def rates(self) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-        """Messages a second into each job, out of each job, and through each channel.
+    def rates(self) -> MessageRates:
+        """The rates at which messages flow.
 
         Propagated from the sources in topological order, unrounded (Kalavri et al., "Three steps is all you
         need", OSDI 2018, section 3).
@@ -319,7 +328,7 @@ class Problem:
             out[index] = into[index] * job.selectivity
             if job.output is not None:
                 through[job.output] += out[index]
-        return tuple(into), tuple(out), tuple(through)
+        return MessageRates(tuple(into), tuple(out), tuple(through))
 
     @cached_property
     def shares(self) -> tuple[float, ...]:

@@ -25,7 +25,7 @@ def at_source(problem: Problem) -> Placement:
 
 def _born_bytes(problem: Problem) -> list[list[float]]:
     """Bytes/s of each job's input by the site at which their origin was born."""
-    _, out, _ = problem.rates
+    out = problem.rates.out
     zero = [0.0] * len(problem.sites)
     by_channel = [list(zero) for _ in problem.channels]
     by_job = [list(zero) for _ in problem.jobs]
@@ -84,7 +84,7 @@ def _is_light(problem: Problem, job: int, into: Sequence[float], out: Sequence[f
 
 
 def _bytes_in(problem: Problem, job: int) -> float:
-    _, _, through = problem.rates
+    through = problem.rates.through
     return sum(through[each] * problem.channels[each].size for each in problem.jobs[job].inputs)
 
 
@@ -109,7 +109,7 @@ def amnis(problem: Problem) -> Placement:
     Xu, Palanisamy, Ludwig and Wang, "Amnis: optimized stream processing for edge computing", JPDC 160 (2022);
     without its control of rates.
     """
-    _, _, through = problem.rates
+    through = problem.rates.through
     state = SearchState(problem, problem.all_in_cloud.sites)
     for job in problem.order:
         unit = problem.unit_of[job]

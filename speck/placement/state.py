@@ -115,7 +115,7 @@ class SearchState:
             list(self._down),
             list(self._messages),
         )
-        problem, (into, _, _) = self.problem, self.problem.rates
+        problem, into = self.problem, self.problem.rates.into
         for index in (job for unit in units for job in problem.units[unit]):
             job, site = problem.jobs[index], self.sites[index]
             found.cores[site] -= load(job, into[index], problem.sites[site])
@@ -168,7 +168,7 @@ class SearchState:
 
     def _add_job(self, index: int, sign: int) -> None:
         job, site = self.problem.jobs[index], self.sites[index]
-        self._summed[site] += sign * load(job, self.problem.rates[0][index], self.problem.sites[site])
+        self._summed[site] += sign * load(job, self.problem.rates.into[index], self.problem.sites[site])
         self._messages[site] += sign * self.problem.messages[index]
         self._memory[site] += sign * (job.memory + 2 * job.state)
         self._slots[site] += sign * job.parallelism
@@ -196,7 +196,7 @@ class SearchState:
 
     def _refresh(self) -> None:
         """Compute the terms of the sites whose sums have changed."""
-        problem, (into, _, _) = self.problem, self.problem.rates
+        problem, into = self.problem, self.problem.rates.into
         for index in self._dirty:
             site = problem.sites[index]
             self._cores[index] = self._used(index)

@@ -109,7 +109,7 @@ def test_the_rate_of_a_source_is_within_its_bounds_and_so_is_all_behind_it() -> 
     found = inputs(clean_b=OLDEST)
     known = model(found)
     last, upper, lower = (
-        dict(zip(known.jobs, each.rates[0], strict=True)) for each in within_bounds(known, found)
+        dict(zip(known.jobs, each.rates.into, strict=True)) for each in within_bounds(known, found)
     )
     for name in ("clean-b", "local-b"):
         assert (upper[name], lower[name]) == (pytest.approx(2 * last[name]), pytest.approx(last[name] / 2))
@@ -122,8 +122,8 @@ def test_a_job_behind_a_fresh_one_has_bounds_of_its_output_alone() -> None:
     known = model(found)
     problems = within_bounds(known, found)
     [index] = [number for number, name in enumerate(known.jobs) if name == "local-b"]
-    assert len({each.rates[0][index] for each in problems}) == 1
-    out = [each.rates[1][index] for each in problems]
+    assert len({each.rates.into[index] for each in problems}) == 1
+    out = [each.rates.out[index] for each in problems]
     assert out == [out[0], pytest.approx(2 * out[0]), pytest.approx(out[0] / 2)]
 
 

@@ -49,7 +49,7 @@ def _model(
 
 
 def _rates(model: Model) -> dict[str, float]:
-    return dict(zip(model.jobs, model.problem.rates[0], strict=True))
+    return dict(zip(model.jobs, model.problem.rates.into, strict=True))
 
 
 def test_measured_rates_flow_through_the_channels() -> None:

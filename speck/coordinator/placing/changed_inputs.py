@@ -59,7 +59,7 @@ def _used_elsewhere(problem: Problem) -> dict[str, float]:
 def _cores(problem: Problem, index: int) -> float:
     """The reference cores of a job, of which a line through more samples makes more or less a message's."""
     job = problem.jobs[index]
-    return problem.rates[0][index] * job.cost + job.fixed
+    return problem.rates.into[index] * job.cost + job.fixed
 
 
 def _differs(one: float, other: float, least: float) -> bool:

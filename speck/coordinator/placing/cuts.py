@@ -346,7 +346,7 @@ class CutChoice:
 
     def _rate(self, name: str) -> float:
         """Messages/s into an input job."""
-        return self.model.problem.rates[0][self.model.number[name]]
+        return self.model.problem.rates.into[self.model.number[name]]
 
     def _flow(self, name: str, cut: str) -> Flow:
         return flow(self.query.table(name), cut, self._rate(name), self._passing(name))

@@ -128,7 +128,7 @@ def _doubt(model: Model, jobs: Collection[int], inputs: Inputs) -> float:
         desired = model.draft.jobs[name]
         cost = with_expected(inputs.of(desired), desired.expects).cost
         if cost is None or cost.known is Known.ASSUMED:
-            total += (DOUBT - 1) * placed.cost * model.problem.rates[0][job]
+            total += (DOUBT - 1) * placed.cost * model.problem.rates.into[job]
     return total
 
 

@@ -86,7 +86,7 @@ def realised(model: Model, step: StepRecord, costs: Mapping[str, float], *, lag_
 
 def _speed_ratio(model: Model, step: StepRecord, costs: Mapping[str, float]) -> float:
     """The predicted load of the moved jobs over the observed one; 1 where neither is measured."""
-    rates = dict(zip(model.jobs, model.problem.rates[0], strict=True))
+    rates = dict(zip(model.jobs, model.problem.rates.into, strict=True))
     known = [name for name in step.jobs if step.costs.get(name) and costs.get(name) and rates.get(name)]
     before = sum(rates[name] * step.costs[name] for name in known)
     after = sum(rates[name] * costs[name] for name in known)
