@@ -329,6 +329,7 @@ def priced(problem: Problem, cores: Sequence[float]) -> float:
 
 def reference(problem: Problem) -> Reference:
     """The figures of the placement with all jobs in the cloud; computed once for each problem."""
+    # Kept like a cached property of the problem, whose module cannot import this one.
     found: Reference | None = problem.__dict__.get("reference")
     if found is None:
         found = problem.__dict__["reference"] = _reference(problem)

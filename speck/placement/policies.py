@@ -144,20 +144,8 @@ def _candidates(problem: Problem, unit: int) -> tuple[int, ...]:
     """The sites worth trying: the cloud, the homes of its composition's channels, and the largest regions."""
     allowed = problem.allowed(problem.units[unit])
     composition = problem.jobs[problem.units[unit][0]].composition
-    near = _homes(problem)[composition] | {problem.cloud} | set(_regions(problem))
+    near = problem.fixed_homes[composition] | {problem.cloud} | set(_regions(problem))
     return tuple(site for site in allowed if site in near) or allowed
-
-
-def _homes(problem: Problem) -> dict[int, set[int]]:
-    found: dict[int, set[int]] | None = problem.__dict__.get("_candidate_homes")
-    if found is None:
-        found = problem.__dict__["_candidate_homes"] = {each: set() for each in problem.compositions}
-        for job in problem.jobs:
-            ends = (*job.inputs, *(() if job.output is None else (job.output,)))
-            for channel in ends:
-                if len(homes := problem.channels[channel].homes) == 1:
-                    found[job.composition].update(homes)
-    return found
 
 
 def _regions(problem: Problem) -> list[int]:

@@ -7,7 +7,7 @@ SI: seconds, bytes, messages a second; processor time is that of a reference cor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -329,6 +329,16 @@ class Problem:
             if job.output is not None:
                 through[job.output] += out[index]
         return MessageRates(tuple(into), tuple(out), tuple(through))
+
+    @cached_property
+    def fixed_homes(self) -> Mapping[int, Set[int]]:
+        """The sites of the channels with a fixed home that jobs read or write, by composition."""
+        found: dict[int, set[int]] = {each: set() for each in self.compositions}
+        for job in self.jobs:
+            for channel in (*job.inputs, *(() if job.output is None else (job.output,))):
+                if len(homes := self.channels[channel].homes) == 1:
+                    found[job.composition].update(homes)
+        return found
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
