@@ -129,6 +129,12 @@ def input_of(program: Program, cut: str, table: int = 0) -> Program:
         values = _values(windows, [each.type for each in windows.merges])
         columns = tuple(program.columns[each] for each in computed)
         return replace(part, columns=columns, output=tuple(values[each] for each in computed))
+    return _merging(program, part, sends)
+
+
+def _merging(program: Program, part: Program, sends: Sends) -> Program:
+    """The part that merges the rows of each key within a slide, and sends their totals."""
+    windows = _windows(program)
     behind = range(len(WINDOW_COLUMNS), len(WINDOW_COLUMNS) + len(windows.keys) + len(windows.merges))
     totals = [Type.BIGINT if each.kind == "count" else each.type for each in windows.merges]
     slide = _slide(windows)
