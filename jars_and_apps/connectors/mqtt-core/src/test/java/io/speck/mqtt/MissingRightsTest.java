@@ -1,8 +1,10 @@
 package io.speck.mqtt;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.speck.connector.writer.SinkMetrics;
+import io.speck.mqtt.reader.MqttSource;
 import io.speck.mqtt.writer.MqttSink;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -11,6 +13,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -24,6 +27,8 @@ class MissingRightsTest {
     private static final String ALL = "topic readwrite #";
     private static final String READ = "topic read #";
     private static final String JOB = "without-rights";
+    private static final String NOTE = "speck/session/reader";
+    private static final String FENCE = "speck/fence/reader";
 
     @TempDir
     Path folder;
@@ -68,6 +73,32 @@ class MissingRightsTest {
                 assertEquals(List.of("m0"), collector.take(1));
             }
             assertEquals(0, SinkMetrics.of(JOB).retainedDropped());
+        }
+    }
+
+    /** Writers send what the lost session had collected only on request, and a note that is not pending asks nobody. */
+    @Test
+    void aRequestThatIsRefusedForAWhileIsRepeated() throws Exception {
+        String complete = "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\"}";
+        Topic.retain(broker.url(), NOTE, complete.replace("}", ", \"pending\": true}"));
+        Topic.retain(broker.url(), FENCE, "{\"attempt\": 4, \"owner\": \"0a1b\"}");
+        broker.stop();
+        permit(READ, "topic write in/#", "topic write speck/fence/+", "topic write speck/session/+");
+        broker.start();
+        SourceSettings settings = new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535, 32 << 20,
+                FENCE, 4, false, PATIENCE);
+        try (Topic notes = new Topic(broker.url(), NOTE);
+                MqttSource source = new MqttSource(settings, new MemoryJournal())) {
+            source.open(0, 0);
+            Topic.publish(broker.url(), "in/a", List.of("m0"));
+            Await.until("a message", () -> source.await(1, TimeUnit.SECONDS.toNanos(1)) >= 1);
+            assertTrue(notes.all().stream().allMatch(each -> each.contains("pending")), notes.all().toString());
+            permit(ALL);
+            broker.reload();
+            try (Topic requests = new Topic(broker.url(), "speck/again/+")) {
+                assertEquals(List.of("in/#"), requests.take(1));
+            }
+            assertEquals(complete, notes.take(2).get(1));
         }
     }
 }

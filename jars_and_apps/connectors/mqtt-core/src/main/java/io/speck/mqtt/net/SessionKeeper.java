@@ -32,6 +32,10 @@ public final class SessionKeeper implements ConnectionListener {
     private static final int SHORT_LIVES_ALLOWED = 6;
     private static final int REQUEST_ID = 2;
     private static final int NOTE_ID = 3;
+    /** Reason codes from this one on are refusals (MQTT 5, 2.4). */
+    private static final int REFUSED = 0x80;
+    private static final long FIRST_REPETITION_MILLIS = 1_000;
+    private static final long REPETITION_CAP_MILLIS = 30_000;
 
     /** A reader that the broker refuses for so long, in seconds, ends: a job that reads nothing must not seem to run. */
     private static final String REFUSED_SECONDS = "speck.source.refusedSeconds";
@@ -85,6 +89,7 @@ public final class SessionKeeper implements ConnectionListener {
     private final Condition changed;
     private final Reader reader;
     private final Backoff backoff = new Backoff(FIRST_BACKOFF_MILLIS, BACKOFF_CAP_MILLIS);
+    private final Backoff requestBackoff = new Backoff(FIRST_REPETITION_MILLIS, REPETITION_CAP_MILLIS);
 
     private Connection connection;
     private int generation;
@@ -97,8 +102,9 @@ public final class SessionKeeper implements ConnectionListener {
     private MqttException failure;
     /** When the broker began to refuse this reader, in {@link System#nanoTime}; null while it does not. */
     private Long refusedSinceNanos;
-    /** The id of a request to resend that the broker has not acknowledged yet; null for none. */
+    /** The id of a request to resend that the broker has not accepted yet; null for none. */
     private String resendRequest;
+    private boolean requestRefused;
     /** Null for none. */
     private RetainedText noteBehindRequest;
 
@@ -253,18 +259,49 @@ public final class SessionKeeper implements ConnectionListener {
         if (resendRequest != null) {
             connection.retain(ResendRequest.TOPICS + resendRequest, settings.topic(),
                     ResendRequest.EXPIRY_SECONDS, REQUEST_ID);
-            if (noteBehindRequest != null) {
-                connection.retain(noteBehindRequest.topic(), noteBehindRequest.text(), 0, NOTE_ID);
-            }
         }
     }
 
+    /** The note stays pending until the broker has accepted the request, so that the next reader would ask as well. */
     @Override
     public void acknowledged(Connection from, int packetId, int reason) {
         lock.lock();
         try {
-            if (from == connection && packetId == REQUEST_ID) {
-                resendRequest = null;
+            if (from != connection || packetId != REQUEST_ID || resendRequest == null) {
+                return;
+            }
+            if (reason >= REFUSED) {
+                repeatLater(from, reason);
+                return;
+            }
+            resendRequest = null;
+            requestRefused = false;
+            requestBackoff.reset();
+            if (noteBehindRequest != null) {
+                from.retain(noteBehindRequest.topic(), noteBehindRequest.text(), 0, NOTE_ID);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Repeats a refused request after growing pauses: a right may be granted, and a quota be free again; lock held. */
+    private void repeatLater(Connection from, int reason) {
+        if (!requestRefused) {
+            requestRefused = true;
+            LOG.warn("{}: broker {} refuses the request at '{}{}' to send the messages of the lost session again: {}"
+                    + " (expected the right to write to '{}+'); it is repeated until it is accepted",
+                    settings.session(), settings.login(), ResendRequest.TOPICS, resendRequest, ReasonCodes.text(reason),
+                    ResendRequest.TOPICS);
+        }
+        from.executeLater(() -> repeatRequest(from), requestBackoff.nextMillis());
+    }
+
+    private void repeatRequest(Connection from) {
+        lock.lock();
+        try {
+            if (from == connection && ready) {
+                sendRequest();
             }
         } finally {
             lock.unlock();
