@@ -57,16 +57,24 @@ class CodeChecker:
             return ""
         if job_path is None:
             return ""
-        if (wrong_type := self._type_fault(job_path, kind.engine)) is not None:
-            report.add("job_path", wrong_type)
-            return ""
-        path, hash_or_fault = self.find(job_path)
+        path, code_hash = self._file(job_path, kind.engine, report)
+        if path is not None and entry_class is not None:
+            self._check_entry(fields, kind, path, entry_class, report)
+        return code_hash
+
+    def check_file(self, fields: Mapping[str, Any], report: FaultReport) -> None:
+        """Report a job's file that is missing or of the wrong type, where the engine is not known."""
+        if (job_path := fields.get("job_path")) is not None:
+            self._file(job_path, fields.get("engine", ""), report)
+
+    def _file(self, job_path: str, engine: str, report: FaultReport) -> tuple[Path | None, str]:
+        """The path and the hash of a job's file; ``None`` and ``""`` with a fault, which is reported."""
+        fault = self._type_fault(job_path, engine)
+        path, hash_or_fault = self.find(job_path) if fault is None else (None, fault)
         if path is None:
             report.add("job_path", hash_or_fault)
-            return ""
-        if entry_class is not None:
-            self._check_entry(fields, kind, path, entry_class, report)
-        return hash_or_fault
+            return None, ""
+        return path, hash_or_fault
 
     def _check_entry(
         self, fields: Mapping[str, Any], kind: EngineKind, path: Path, entry_class: str, report: FaultReport

@@ -186,8 +186,19 @@ def _resolved(
     queries = Queries.of(made, edges, environment.roots, environment.sent, faults, unread)
     resolver = Resolver(environment, edges.partitions)
     found = _all_jobs(made, resolver, queries, faults)
+    _check_files(lost, resolver, faults)
     site_faults(queries.bound.values(), topics if isinstance(topics, Mapping) else {}, resolver, faults)
     return found
+
+
+def _check_files(lost: Iterable[Any], resolver: Resolver, faults: Faults) -> None:
+    """Report the missing files of entries that gave no job: at whatever sites, their jobs need them."""
+    schema = JobSchema(only=("job_path",))
+    for data in lost:
+        path = data.get("job_path") if isinstance(data, Mapping) else None
+        if path is not None and "${" not in str(path):
+            report = FaultReport(faults, data, job=str(data.get("job_name"))[:SHOWN_LENGTH])
+            resolver.code.check_file(validate_fields(schema, {"job_path": path}, report), report)
 
 
 def _report_names(

@@ -162,6 +162,7 @@ class JobResolution:
         sites = self._allowed()
         engine = self._named_engine()
         if engine is None or self._is_unknown(self._fields.get("engine")):
+            self._code.check_file(self._fields, self._report)
             return None
         given = [name for name in _BROKERS if name in self._fields or self._is_given(name)]
         brokers = {name: self._broker(name, None) if name in given else "" for name in _BROKERS}
@@ -240,10 +241,12 @@ class JobResolution:
     def _checked(self, kind: EngineKind | None, **resolved: Any) -> Job | None:
         """The job with these resolved fields, if its code and the others are right too."""
         fields, report = self._fields, self._report
-        if kind is not None and self._is_given("sql"):
-            resolved |= self._code.query_runner(kind, report)
+        if self._is_given("sql"):
+            resolved |= self._code.query_runner(kind, report) if kind is not None else {}
         elif kind is not None:
             resolved["code_hash"] = self._code.check(fields, kind, report)
+        else:
+            self._code.check_file(fields, report)
         trigger = trigger_of(fields, kind, report)
         start = start_of(fields, resolved, report)
         check_on_error(fields, kind, report)

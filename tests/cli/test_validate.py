@@ -92,6 +92,42 @@ def test_job_files_lie_under_the_roots(validate: Validate, tmp_path: Path) -> No
     assert validate(yaml_of("a t0 t1"), "--root", "root").code == 0
 
 
+WITHOUT_SITES = """
+jobs:
+- job_name: a
+  site: A
+  source_topic: t0
+  sink_topic: t1
+  entry_class: work
+  job_path: wrok.py
+- job_name: b
+  sites: [A, B]
+  engine: spark
+  source_topic: t1
+  sink_topic: t2
+  entry_class: work
+  job_path: wrok.jar
+- job_name: c-${each.site}
+  for_each: {site: [A, B]}
+  source_topic: t1
+  sink_topic: t3
+  entry_class: work
+  job_path: wrok.zip
+"""
+
+
+def test_a_missing_job_file_is_a_fault_without_an_inventory_too(validate: Validate) -> None:
+    faults = [
+        each for each in validate(WITHOUT_SITES, "--json").data["faults"] if each["field"] == "job_path"
+    ]
+    missing = "does not exist (searched in "
+    assert [(each["job"], each["line"]) for each in faults] == [("a", 8), ("b", 15), ("c-${each.site}", 21)]
+    assert faults[0]["message"].startswith(f"job_path 'wrok.py' {missing}")
+    right = "job_path 'wrok.jar' has the wrong type for spark (expected .py or .zip or .whl)"
+    assert faults[1]["message"] == right
+    assert faults[2]["message"].startswith(f"job_path 'wrok.zip' {missing}")
+
+
 def test_an_inventory_is_read_too(validate: Validate) -> None:
     said = validate(SITES)
     assert (said.code, said.out, said.err) == (0, "file.yaml: sites A, no faults\n", "")
