@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from speck.cli.options import (
     roots_option,
     show_data,
 )
+from speck.cli.split.step_file import StepFile
 from speck.cli.validate import load
 from speck.cli.variables import values, variables_options
 from speck.cli.waiting import waiting
@@ -110,10 +110,13 @@ def record_split(client: Client, name: str, output: Path, steps: int | None, as_
     Each line is one step as a JSON object: obs, action, reward, next_obs.
     """
     count, slide = 0, client.split(name)["metrics_slide_seconds"]
-    with output.open("a", encoding="utf-8") as file, contextlib.suppress(KeyboardInterrupt):
+    with (
+        StepFile(output) as file,
+        contextlib.suppress(KeyboardInterrupt),
+        waiting(f"recording {name} (Ctrl-C to end)"),
+    ):
         for before, after in _pairs(client, name, slide):
-            file.write(json.dumps(transition(before, after)) + "\n")
-            file.flush()
+            file.append(transition(before, after))
             count += 1
             if count == steps:
                 break
