@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import click
@@ -30,7 +31,8 @@ from speck.cli.options import (
 from speck.cli.progress import carry_out, follow
 from speck.cli.submission import Submission, Terms, submitted, terms_options
 from speck.cli.waiting import waiting
-from speck.client import Client
+from speck.client import Client, RequestRefused
+from speck.errors import NotFound
 
 
 @click.command()
@@ -204,10 +206,24 @@ def delete(
     if job:
         query["give_up"] = give_up or None
     ask = partial(client.delete_job if job else client.delete_composition, name)
-    if yes and not dry_run:
-        carry_out(client, lambda: ask(**query), as_json)
-    else:
-        change(client, ask, query, dry_run=dry_run, yes=yes, as_json=as_json)
+    try:
+        if yes and not dry_run:
+            carry_out(client, lambda: ask(**query), as_json)
+        else:
+            change(client, ask, query, dry_run=dry_run, yes=yes, as_json=as_json)
+    except RequestRefused as error:
+        if error.status != HTTPStatus.NOT_FOUND or not (hint := _other_kind(client, name, is_job=job)):
+            raise
+        raise NotFound(f"{error}; {hint}") from error
+
+
+def _other_kind(client: Client, name: str, *, is_job: bool) -> str:
+    """The command that deletes a name of the other kind, a job or a composition; empty if there is none."""
+    if is_job:
+        found = any(each["name"] == name for each in client.compositions())
+        return f"speck delete {name} deletes the composition with all its jobs" if found else ""
+    found = any(each["job_name"] == name for each in client.jobs())
+    return f"speck delete {name} --job deletes this job alone" if found else ""
 
 
 @click.command("left-behind")

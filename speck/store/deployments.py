@@ -20,6 +20,7 @@ from speck.store.history import History
 
 Deployment = tuple[Job, Handle]
 EngineKey = tuple[str, str]  # kind and address
+_MOST_NAMED = 3  # jobs of a composition in a message
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,10 @@ class Deployments:
         """The record of a job.  Raises :class:`~speck.errors.NotFound`."""
         record = self.store.job(name)
         if record is None:
-            near = nearest(name, (each.name for each in self.store.jobs()))
-            hint = near if self.store.head(name) is None else " (it is a composition)"
+            jobs = self.store.jobs()
+            near = nearest(name, (each.name for each in jobs))
+            own = [each.name for each in jobs if each.composition == name]
+            hint = near if self.store.head(name) is None else f" (it is a composition{_with_jobs(own)})"
             raise NotFound(f"there is no job {name!r}{hint}")
         return record
 
@@ -251,6 +254,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Known names that resemble an unknown one, as the end of a sentence; empty without one."""
     near = get_close_matches(name, known, n=3)
     return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
+
+
+def _with_jobs(names: Sequence[str]) -> str:
+    """The first jobs of a composition, as the end of a sentence; empty without one."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"; its jobs: {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
 
 
 def by_engine(deployed: Iterable[Deployment]) -> dict[EngineKey, list[Deployment]]:

@@ -164,10 +164,32 @@ def test_a_mistyped_name_is_reported_with_the_closest_one(speck: Speck, tmp_path
         "error: there is no composition 'street' (did you mean 'streets'?)\n"
     )
     assert speck("show", "quite-another").err == "error: there is no job 'quite-another'\n"
-    assert speck("delete", "clean-a1").err == (
+    assert speck("history", "clean-a1").err == (
         "error: there is no composition 'clean-a1' (it is a job of composition 'streets')\n"
     )
-    assert speck("show", "streets").err == "error: there is no job 'streets' (it is a composition)\n"
+    assert speck("show", "streets").err == (
+        "error: there is no job 'streets' (it is a composition; its jobs: clean-a1, clean-a2)\n"
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("--yes",), ("--dry-run",)])
+def test_a_deletion_of_a_name_of_the_other_kind_says_the_right_command(
+    speck: Speck, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "streets.yaml"
+    path.write_text(yaml_of("clean-a1 t0 t1", "clean-a2 t0 t1"))
+    speck("apply", str(path))
+    said = speck("delete", "clean-a1", *options)
+    assert (said.code, said.err) == (
+        1,
+        "error: there is no composition 'clean-a1' (it is a job of composition 'streets'); "
+        "speck delete clean-a1 --job deletes this job alone\n",
+    )
+    said = speck("delete", "streets", "--job", *options)
+    assert said.code == 1
+    assert said.err.endswith("; speck delete streets deletes the composition with all its jobs\n")
+    assert speck("delete", "clean", *options).err == "error: there is no composition 'clean'\n"
+    assert len(speck("jobs", "--json").data) == 2
 
 
 def test_a_reason_in_another_encoding_is_named(speck: Speck, tmp_path: Path) -> None:
