@@ -144,10 +144,15 @@ def down(directory: Path) -> None:
     """Stop all processes that `speck local up` started, even after a crash."""
     from speck import local as machine
 
+    found = machine.status(directory)
+    # Not the processes: an engine has as many children as its jobs happened to need.
+    running = sum(each.pid is not None for each in (*found.servers, *found.workers, *found.agents))
     with waiting("stopping engines and brokers"):
         stopped = machine.down(directory, progress=lambda text: err.print(text, markup=False))
-    if stopped:
-        err.print(f"{len(stopped)} process{'es' * (len(stopped) != 1)} stopped")
+    if running:
+        err.print(f"{running} server{'s' * (running != 1)} stopped")
+    elif stopped:  # children of servers that ended by themselves
+        err.print(f"{len(stopped)} remaining process{'es' * (len(stopped) != 1)} stopped")
     else:
         err.print(f"nothing runs in {directory}", markup=False)
 

@@ -116,7 +116,7 @@ class Record:
             )
             agents = {name: ServerRecord(**each) for name, each in content.get("agents", {}).items()}
             return cls(directory, found, workers, agents)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return cls(directory, {})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise LocalError(

@@ -27,6 +27,7 @@ from binders.spark import CONNECT
 from binders.spark.local.connect_server import CONNECT_SERVER
 from speck import local
 from speck.binder import LocalServer, Registry, installed
+from speck.cli.local import down as down_command
 from speck.cli.local import prepare as prepare_command
 from speck.cli.local import up as up_command
 from speck.errors import LocalError, NotFound
@@ -148,6 +149,20 @@ def test_down_is_idempotent_and_needs_no_directory(directory: Path) -> None:
     assert reported == [f"stopping {server}" for server in sites.servers]
     assert local.down(directory) == []
     assert all(gone(pid) for pid in stopped)
+
+
+def test_down_counts_servers_and_not_their_children(directory: Path) -> None:
+    local.up(directory, 1, registry=LIGHT)
+    mark = next(Record.load(directory).servers()).mark
+
+    def down() -> list[str]:
+        child = processes.start(["sleep", "600"], dict(os.environ), directory, directory / "child.log", mark)
+        said = CliRunner().invoke(down_command, ["--directory", str(directory)])
+        assert said.exit_code == 0 and gone(child.pid)
+        return said.stderr.splitlines()
+
+    assert down()[-1] == "2 servers stopped"
+    assert down() == ["1 remaining process stopped"]
 
 
 def test_other_sites_in_a_directory_that_is_up_are_refused(directory: Path) -> None:
