@@ -74,7 +74,12 @@ _directory = click.option(
 
 
 @local.command()
-@click.option("--sites", default=4, show_default=True, help="Number of sites; they are named A, B, C, ...")
+@click.option(
+    "--sites",
+    type=int,
+    help="Number of sites; they are named A, B, C, ... [default: the sites that the directory has; in a new "
+    "one 2, or up to the last one that --engine, --broker or --workers names].",
+)
 @click.option(
     "--engine",
     "engines",
@@ -106,7 +111,7 @@ _directory = click.option(
 @_directory
 @json_option
 def up(
-    sites: int,
+    sites: int | None,
     engines: dict[str, list[str]],
     workers: dict[str, tuple[int, int]],
     brokers: dict[str, str],
@@ -115,16 +120,27 @@ def up(
     directory: Path,
     as_json: bool,
 ) -> None:
-    """Start engines and a broker for each site, and write the site inventory."""
+    """Start engines and a broker for each site, and write the site inventory.
+
+    Two sites with Spark need 2 GB of free memory.
+    """
     from speck import local as machine
+    from speck.local.request import number_of_sites
 
     def progress(text: str) -> None:
         err.print(text, markup=False)
 
+    found = machine.status(directory)
+    names: int | list[str] = number_of_sites((*engines, *brokers, *workers)) if sites is None else sites
+    if sites is None and found.sites:
+        names = [each.name for each in found.sites]
+        engines = {each.name: [server.kind for server in each.engines] for each in found.sites} | engines
+        brokers = {each.name: each.broker.kind for each in found.sites} | brokers
+        agents |= bool(found.agents)
     with waiting("starting engines and brokers"):
         started = machine.up(
             directory,
-            sites,
+            names,
             engines=engines,
             brokers=brokers,
             heap=heap,

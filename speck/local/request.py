@@ -10,6 +10,7 @@ from speck.errors import LocalError
 
 DEFAULT_ENGINE = "spark-connect"
 DEFAULT_BROKER = "mqtt"
+DEFAULT_SITES = 2  # with an engine and a broker each: the fewest between which a job can move
 
 
 def site_names(sites: int | Sequence[str]) -> list[str]:
@@ -25,6 +26,12 @@ def site_names(sites: int | Sequence[str]) -> list[str]:
     if not names or len(set(names)) < len(names):
         raise LocalError(f"sites {names} are not valid (expected one or more names, each once)")
     return names
+
+
+def number_of_sites(named: Iterable[str]) -> int:
+    """The number of new sites, if none is given, of which some are ``named``: up to the last of those."""
+    numbers = (string.ascii_uppercase.find(name) + 1 for name in named if len(name) == 1)
+    return max((DEFAULT_SITES, *numbers))
 
 
 def kinds_of_engines(

@@ -448,6 +448,33 @@ def test_the_engines_of_sites_on_the_command_line() -> None:
     assert up_command.make_context("up", given).params["engines"] == expected
 
 
+def test_sites_without_their_number(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that the directory has; in a new one two, or up to the last one that is named."""
+    asked: list[tuple[object, object, object]] = []
+
+    def up(place: Path, sites: object, **options: Any) -> local.LocalSites:
+        asked.append((sites, options["engines"], options["brokers"]))
+        return local.status(place)
+
+    def command(*arguments: str) -> None:
+        said = CliRunner().invoke(up_command, ["--directory", str(directory), *arguments])
+        assert said.exception is None, said.output
+
+    up_really = local.up
+    monkeypatch.setattr(local, "up", up)
+    command()
+    command("--engine", "D=flink", "--broker", "A=kafka")
+    up_really(directory, ["X"], registry=LIGHT)
+    command()
+    command("--sites", "3")
+    assert asked == [
+        (2, {}, {}),
+        (4, {"D": ["flink"]}, {"A": "kafka"}),
+        (["X"], {"X": ["spark-connect"]}, {"X": "mqtt"}),
+        (3, {}, {}),
+    ]
+
+
 @pytest.mark.parametrize("given", [["A"], ["A="], ["=flink"], ["A=flink", "A=spark-connect"]])
 def test_engines_of_no_site_on_the_command_line(given: list[str]) -> None:
     with pytest.raises(click.BadParameter, match=r"expected SITE=KIND or SITE=KIND,KIND, each site once"):
