@@ -355,9 +355,20 @@ IN_WINDOWS = (
 def test_an_edit_that_the_state_of_a_join_does_not_outlive_is_refused(
     before: str, after: str, part: str
 ) -> None:
-    (message, *_) = faults(before, after)
+    (message,) = faults(before, after)
     assert part in message, message
     assert faults(before, after, upgrade="stateless") == []
+
+
+def test_all_that_the_state_of_a_join_does_not_outlive_is_one_fault() -> None:
+    after = JOIN.replace("t.k = u.k", "t.v = u.x").replace("'1' HOUR", "'2' HOUR")
+    (message,) = faults(JOIN, after)
+    assert message.startswith(
+        "the join changes from u later than t by 0 ms to 1 h to u later than t by 0 ms "
+    )
+    assert "; the rows of table 't' change from (k string: v bigint) to " in message
+    assert message.count("; the rows of table 'u' change from ") == 1
+    assert message.count("the state does not fit the new form (expected the former one, ") == 1
 
 
 @pytest.mark.parametrize(
@@ -469,6 +480,21 @@ def test_slides_do_not_leave_their_engine() -> None:
     assert faults_of_parts(parts(), elsewhere) == []
 
 
+def test_a_fault_of_all_jobs_of_a_query_is_reported_once() -> None:
+    merging = parts(cut="partials", inputs=AT_TWO)
+    (message,) = faults_of_parts(merging, parts(edited("'10'", "'20'"), "partials", AT_TWO))
+    assert message.startswith("the windows change from 10 s by 10 s to 20 s by 20 s: the state does not fit ")
+    assert message.endswith("; likewise q.rest, q.t-b")
+    elsewhere = parts(cut="partials", inputs=AT_TWO, engine="spark", spe_address="sc://edge:15002")
+    (message,) = faults_of_parts(merging, elsewhere)
+    assert message.startswith("the state cannot move between engines (")
+    assert message.endswith("; likewise q.rest, q.t-b")
+    reader = sql_job("r", "SELECT k FROM counts", "counts", "elsewhere")
+    (message,) = faults_of_parts({}, each_site("SELECT v AS n FROM t", AT_TWO) | {"r": reader})
+    assert message.startswith("job 'q.t-a' writes 'counts', which job 'r' reads: column 'k' is missing")
+    assert message.endswith("; likewise q.t-b")
+
+
 def test_the_first_cut_and_the_last_one_have_other_jobs_for_the_state() -> None:
     whole = {"q": sql_job("q", COUNT)}
     (message,) = faults_of_parts(whole, parts())
@@ -522,6 +548,11 @@ WINDOWS_LEFT: Mapping[str, tuple[Jobs, Jobs, str]] = {
         parts(cut="partials"),
         "loses an input: 'q.t-b' has totals of slides that are open (expected 'cut: {t-b: columns}' first, ",
     ),
+    "two merging inputs less": (
+        parts(cut="partials", inputs={"t-a": "in", "t-b": "in/b", "t-c": "in/c"}),
+        parts(cut="partials"),
+        "loses inputs: 'q.t-b', 'q.t-c' have totals of slides that are open (expected 'cut: {t-b: columns, ",
+    ),
 }
 
 
@@ -548,6 +579,10 @@ def test_an_input_does_not_change_its_name_while_its_rows_are_counted() -> None:
     (message,) = faults_of_parts(parts(), renamed)
     assert message.startswith(
         "input 't-a' becomes 'u-a', and rows that arrive during the change would be counted twice"
+    )
+    (both,) = faults_of_parts(parts(inputs=AT_TWO), parts(inputs={"u-a": "in", "u-b": "in/b"}))
+    assert both.startswith(
+        "inputs 't-a' becomes 'u-a', 't-b' becomes 'u-b', and rows that arrive during the "
     )
     given_up = parts(inputs={"u-a": "in"}, upgrade="stateless")
     assert faults_of_parts(parts(), given_up) == [message]

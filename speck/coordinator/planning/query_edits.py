@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from speck.coordinator.planning.query_parts import part_faults, part_notes, program_of
 from speck.core.graph import Graph
-from speck.core.job import Job
+from speck.core.job import Job, query_name
 from speck.core.plan import Deployed
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
@@ -21,6 +23,7 @@ from speck.sql.signature import (
     state_faults,
 )
 
+_QUOTED = re.compile(r"'([^']+)'")
 _WRITER, _READER = "writer ", "reader "
 _MIXED = "windows that are open at the change have rows of both conditions"
 _SENT = "the totals of the slides that are open are sent first, before its next message"
@@ -33,7 +36,31 @@ def refused_queries(
     faults = [fault for name, job in desired.items() for fault in _state_faults(job, stored.get(name))]
     faults += part_faults(desired, stored)
     running = [each.job for name, each in stored.items() if each.started and name in desired]
-    return [*faults, *_contract_faults(desired, others), *_handover_faults(desired, running)]
+    faults += [*_contract_faults(desired, others), *_handover_faults(desired, running)]
+    return _once(faults, {**{each.job_name: each for each in others}, **desired})
+
+
+def _once(faults: Sequence[Fault], jobs: Mapping[str, Job]) -> list[Fault]:
+    """The faults; of those that differ only in the jobs of one query, the first with the names of the others.
+
+    ``jobs`` are those that may be named, by name.
+    """
+    groups = defaultdict[tuple[str, ...], list[Fault]](list)
+    for fault in faults:
+        message = _QUOTED.sub(lambda found: repr(_query(found[1], jobs)), fault.message)
+        groups[_query(fault.job or "", jobs), fault.field or "", message].append(fault)
+    return [_with_others(first, more, jobs) for first, *more in groups.values()]
+
+
+def _query(name: str, jobs: Mapping[str, Job]) -> str:
+    """The query of which a name is a job; the name itself for any other."""
+    return (query_name(jobs[name]) if name in jobs else "") or name
+
+
+def _with_others(fault: Fault, others: Sequence[Fault], jobs: Mapping[str, Job]) -> Fault:
+    named = [set(_QUOTED.findall(each.message)) | {each.job or ""} for each in (fault, *others)]
+    more = sorted(name for name in set().union(*named[1:]) - named[0] if name in jobs)
+    return replace(fault, message=f"{fault.message}; likewise {', '.join(more)}") if more else fault
 
 
 def query_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> dict[str, str]:
@@ -63,11 +90,12 @@ def refused_recuts(
     at other messages than before, as those of another version may; 'upgrade: stateless' accepts that, since
     no file gives the job its former form again.
     """
-    return [
+    faults = [
         Fault(message, name, "cut")
         for name, job in desired.items()
         for message in _recut_faults(job, stored.get(name), statuses.get(name))
     ]
+    return _once(faults, desired)
 
 
 def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None) -> Iterator[str]:
@@ -115,8 +143,9 @@ def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
     moves = deployed.job.spe_address != job.spe_address and deployed.job.engine != job.engine
     if moves and (after.stateful or leaves_slides(before, after)):
         yield Fault(f"the state cannot move between engines ({right})", job.job_name, "engine")
-    for fault in state_faults(before, after):
-        yield Fault(f"{fault}: the state does not fit it ({right})", job.job_name, "sql")
+    if changes := list(state_faults(before, after)):
+        message = f"{'; '.join(changes)}: the state does not fit the new form ({right})"
+        yield Fault(message, job.job_name, "sql")
 
 
 def _contract_faults(desired: Mapping[str, Job], others: Sequence[Job]) -> Iterator[Fault]:

@@ -7,7 +7,7 @@ one replaces the other is read by both.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from speck.core.graph import source_of
@@ -58,7 +58,7 @@ def _handovers(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> It
 
 
 def part_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[Fault]:
-    """A fault for each state that a query leaves behind, and for each input that would count rows twice."""
+    """A fault for each state that a query leaves behind, and for inputs that would count rows twice."""
     for found in _handovers(desired, stored):
         yield from _state_faults(found)
         yield from _twice_faults(found)
@@ -82,18 +82,23 @@ def _state_faults(found: _Handover) -> Iterator[Fault]:
     if heir is None or heir.upgrade != "stateful":
         return
     stateful = [job for job in found.leaves if _is_stateful(job)]
-    for job in [each for each in stateful if not _sends(each)] or stateful:
-        yield _state_fault(job, heir)
+    states = [each for each in stateful if not _sends(each)]
+    yield from (_state_fault(job, heir) for job in states)
+    if stateful and not states:
+        yield _totals_fault(stateful, heir)
+
+
+def _totals_fault(inputs: Sequence[Job], heir: Job) -> Fault:
+    cuts = ", ".join(f"{each.query['input']}: columns" for each in inputs)
+    right = f"expected 'cut: {{{cuts}}}' first, which sends them, or 'upgrade: stateless': they are lost then"
+    names = ", ".join(repr(each.job_name) for each in inputs)
+    loses, have = ("an input", "has") if len(inputs) == 1 else ("inputs", "have")
+    message = f"the query loses {loses}: {names} {have} totals of slides that are open ({right})"
+    return Fault(message, heir.job_name, "cut")
 
 
 def _state_fault(job: Job, heir: Job) -> Fault:
-    name = job.job_name
-    if _sends(job):
-        first = f"'cut: {{{job.query['input']}: columns}}' first, which sends them"
-        right = f"expected {first}, or 'upgrade: stateless': they are lost then"
-        message = f"the query loses an input: {name!r} has totals of slides that are open ({right})"
-        return Fault(message, heir.job_name, "cut")
-    state = f"the state is that of {name!r}"
+    state = f"the state is that of {job.job_name!r}"
     if not _is_stateful(heir) and heir.query:
         return Fault(f"the query loses its windows: {state} (expected {_OTHERS})", heir.job_name, "sql")
     if is_query_part(heir):
@@ -111,17 +116,21 @@ def _as_whole(job: Job) -> str:
 
 
 def _twice_faults(found: _Handover) -> Iterator[Fault]:
-    """A fault for each input under another name: the rest would count what both of its jobs read."""
-    for job in filter(_sends, found.begins):
-        for former in filter(_sends, found.leaves):
-            if source_of(job) == source_of(former):
-                names = [each.query["input"] for each in (former, job)]
-                message = (
-                    f"input {names[0]!r} becomes {names[1]!r}, and rows that arrive during the change "
-                    "would be counted twice (expected the former names of the table and of the site, or "
-                    "another job_name)"
-                )
-                yield Fault(message, job.job_name, "sql")
+    """A fault for inputs under other names: the rest would count what both jobs of such an input read."""
+    renamed = [
+        (former, job)
+        for job in filter(_sends, found.begins)
+        for former in filter(_sends, found.leaves)
+        if source_of(job) == source_of(former)
+    ]
+    if renamed:
+        inputs = [f"{former.query['input']!r} becomes {job.query['input']!r}" for former, job in renamed]
+        message = (
+            f"input{'s' * (len(inputs) > 1)} {', '.join(inputs)}, and rows that arrive during the change "
+            "would be counted twice (expected the former names of the table and of the site, or another "
+            "job_name)"
+        )
+        yield Fault(message, renamed[0][1].job_name, "sql")
 
 
 def _rest_faults(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[Fault]:
