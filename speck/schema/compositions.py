@@ -157,7 +157,8 @@ def _load(document: Document, environment: Environment, default_name: str) -> Lo
     found = _resolved(made, lost, edges, environment, report, faults)
     jobs = {job.job_name: job for each in found for job in each}
     sources = {job.job_name: entry for each, entry in zip(found, entries, strict=True) for job in each}
-    templates = {job.job_name: job.template for each in found for job in each if job.template}
+    templates = dict(_templates(made))
+    templates |= {job.job_name: job.template for each in found for job in each if job.template}
     _report_names(entries, found, faults, complete=not lost)
     composition = Composition(name, jobs, placement_options(data, report), edges.described)
     draft = Draft.of(composition, environment.inventory, environment.registry)
@@ -189,6 +190,13 @@ def _resolved(
     _check_files(lost, resolver, faults)
     site_faults(queries.bound.values(), topics if isinstance(topics, Mapping) else {}, resolver, faults)
     return found
+
+
+def _templates(made: Iterable[Entry]) -> Iterator[tuple[str, str]]:
+    """The name and the template of each entry of a ``for_each``, also of one whose query has a fault."""
+    for entry in made:
+        if entry.template and isinstance(entry.data, Mapping):
+            yield str(entry.data.get("job_name"))[:SHOWN_LENGTH], entry.template
 
 
 def _check_files(lost: Iterable[Any], resolver: Resolver, faults: Faults) -> None:

@@ -5,6 +5,8 @@ They are ordinary jobs.  Their topics are below ``speck/sql/``; their names end 
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ Fields = Mapping[str, Any]
 CUT, REST = "cut", "rest"
 MOST_NAME = 60  # characters of the name of a query with a cut; those of its jobs are longer
 MOST_INPUTS = 8  # sites of a table
+_ADDRESS = re.compile(r"\w+://[\w.:\[\]/%-]+")
 _PLACES = ("site", "sites", "spe_address", "source_broker", "with", "apart", "pin", "expects")
 
 
@@ -123,6 +126,7 @@ class _Parts:
         # Without windows a query has a rest only where one is given.
         self._has_rest = query.program.stateful or report.data.get(REST) is not None
         self._program = query.program
+        self._by_site: list[tuple[str, Fault]] = []
         self._inputs = {
             f"{table.name}-{site.lower()}": _Input(number, table, site)
             for number, table in enumerate(query.tables)
@@ -139,6 +143,7 @@ class _Parts:
         if not known or not self._report.sound:
             return ()
         found = [*self._input_jobs(cuts), *([self._rest()] if self._has_rest else ())]
+        self._report.extend(_once(self._by_site))
         jobs = tuple(job for job in found if job is not None)
         self._check_engines(jobs, cuts)
         return jobs if self._report.sound else ()
@@ -284,8 +289,15 @@ class _Parts:
                     "parallelism": 1,
                 }
                 fields.pop("retain", None)
-            job = self._resolver.job(fields, self._report)
+            job = self._job(fields)
             yield self._with_cuts(job, each) if job is not None and cuts[name] == AUTO_CUT else job
+
+    def _job(self, fields: Fields) -> Job | None:
+        """A job of the query, whose faults are kept with its site."""
+        report = self._report.of_part()
+        job = self._resolver.job(fields, report)
+        self._by_site += ((str(fields["site"]), each) for each in report.faults)
+        return job
 
     def _with_cuts(self, job: Job, of: _Input) -> Job:
         """The input job with the cuts among which SpecK chooses when a plan is made."""
@@ -312,7 +324,7 @@ class _Parts:
         fields = self._part(part.to_json(), "rest", REST)
         fields.pop("start", None)
         topic = f"{self._topics}/+"
-        return self._resolver.job({**fields, "site": self._fields[REST], "source_topic": topic}, self._report)
+        return self._job({**fields, "site": self._fields[REST], "source_topic": topic})
 
     @property
     def _topics(self) -> str:
@@ -325,6 +337,20 @@ class _Parts:
         described = {"program": program, "of": self._name, "role": role}
         query = described | ({"input": name} if role == "input" else {})
         return query_fields(self._fields, self._query) | {"job_name": f"{self._name}.{name}", "query": query}
+
+
+def _once(faults: Iterable[tuple[str, Fault]]) -> Iterator[Fault]:
+    """The faults of jobs by site; of those that differ only in the site, the first with the other sites."""
+    groups = defaultdict[tuple[str | None, str], list[tuple[str, Fault]]](list)
+    for site, fault in faults:
+        without_site = _ADDRESS.sub("", fault.message).replace(repr(site), "")
+        groups[fault.field, without_site].append((site, fault))
+    for (_, without_site), found in groups.items():
+        first, fault = found[0]
+        others = [site for site in dict.fromkeys(site for site, _ in found) if site != first]
+        if others and fault.message != without_site:
+            fault = replace(fault, message=f"{fault.message}; likewise at {listed(others, MOST_INPUTS)}")
+        yield fault
 
 
 def _earlier(cut: str, offered: Sequence[str]) -> str:

@@ -60,6 +60,17 @@ class FaultReport:
         """True if no fault was added since the report was made."""
         return len(self.faults) == self._before
 
+    def of_part(self) -> FaultReport:
+        """A report with faults of its own, of a job that is made from a part of the same mapping."""
+        part = FaultReport([], self.data, job=self.job, subject=self.subject)
+        part._meant = self._meant
+        return part
+
+    def extend(self, faults: Iterable[Fault]) -> None:
+        """Add faults, each once."""
+        for each in faults:
+            self._append(each)
+
     def value(self, path: Sequence[str | int]) -> Any:
         """The value at a path as it is written; ``None`` if there is none."""
         return _walk(self.data, path)[0]

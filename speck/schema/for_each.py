@@ -8,6 +8,7 @@ stand in a ``for_each`` too.  All that follows sees the jobs that were made, eac
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -296,12 +297,18 @@ def _misplaced(value: Any, line: int | None, texts: _Texts) -> Iterator[Fault]:
 def once(faults: Iterable[Fault], templates: Mapping[str, str]) -> list[Fault]:
     """The faults, of those that all jobs of a template have in one line the first with their number.
 
-    ``templates`` are those of the jobs, by job name.
+    ``templates`` are those of the jobs, by job name.  A job may have several faults in a line: the first ones
+    of all jobs belong together, and so on.
     """
     groups: dict[Any, list[Fault]] = {}
+    counts = Counter[tuple[str | int | None, ...]]()
     for number, fault in enumerate(faults):
-        template = templates.get(fault.job or "", "")
-        groups.setdefault((template, fault.line, fault.field) if template else number, []).append(fault)
+        if template := templates.get(fault.job or "", ""):
+            of_job = (fault.job, fault.line, fault.field)
+            counts[of_job] += 1
+            groups.setdefault((template, *of_job[1:], counts[of_job]), []).append(fault)
+        else:
+            groups[number] = [fault]
     return [_counted(first, len(more)) for first, *more in groups.values()]
 
 

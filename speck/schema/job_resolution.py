@@ -119,12 +119,20 @@ class JobResolution:
         if len(addresses) == 1 or (addresses and len(pools) == 1 and None not in pools):
             return canonical(addresses[0])
         present = " and ".join(redacted(each.spe_address) for each in site.engines)
-        if addresses:
+        kinds = sorted({engine_of(each) for each in addresses})
+        if not addresses:
+            self._report.add("engine", f"is not at site {site.name!r}, which has {present}")
+        elif self._is_given(named_by):
             self._report.add(
                 named_by, f"has several engines: {present} (choose one by engine or spe_address)"
             )
+        elif len(kinds) > 1:  # of a query, whose jobs run at the sites of its tables
+            right = f"expected {' or '.join(kinds)}"
+            self._report.add("engine", f"is missing: site {site.name!r} has {present} ({right})")
         else:
-            self._report.add("engine", f"is not at site {site.name!r}, which has {present}")
+            predicate = f"fits several engines of site {site.name!r}: {present}"
+            right = "expected a site with one of this kind, or a pool"
+            self._report.add("engine", f"{predicate} ({right})", shown=repr(kinds[0]))
         return None
 
     def _engine_kind(self, address: str) -> EngineKind | None:

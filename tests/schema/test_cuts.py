@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from speck.binder import QueryRunner, Registry
-from speck.core.inventory import Inventory
+from speck.core.inventory import Engine, Inventory
 from speck.core.job import Job
 from speck.core.topic import filter_fault
 from speck.errors import InvalidInput
@@ -56,13 +56,13 @@ def root_fixture(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def load(text: str, root: Path) -> Loaded:
+def load(text: str, root: Path, inventory: Inventory = INVENTORY) -> Loaded:
     kinds = [
         replace(each, queries=QueryRunner(root / "runner.jar", "io.speck.Run", panes=each.engine == "flink"))
         for each in REGISTRY.engines
     ]
     registry = Registry(tuple(kinds), REGISTRY.brokers)
-    return load_composition(text, inventory=INVENTORY, registry=registry, root=root, default_name="q")
+    return load_composition(text, inventory=inventory, registry=registry, root=root, default_name="q")
 
 
 def jobs(text: str, root: Path) -> dict[str, Job]:
@@ -218,6 +218,44 @@ def test_a_fault_of_a_join_names_what_is_right(edit: tuple[str, str], part: str,
     with pytest.raises(InvalidInput) as caught:
         load(JOIN.replace(*edit), root)
     assert any(part in each.message for each in caught.value.faults), caught.value.faults
+
+
+def at_each(*addresses: str) -> Inventory:
+    """The sites of :data:`INVENTORY` with other engines: their addresses, in which SITE is the site."""
+    return Inventory(
+        {
+            name: replace(
+                each,
+                engines=tuple(Engine(spe_address=one.replace("SITE", name.lower())) for one in addresses),
+            )
+            for name, each in INVENTORY.sites.items()
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("addresses", "edit", "message"),
+    [
+        (
+            ("http://SITE:8081/", "sc://SITE:15002"),
+            ("  engine: flink\n", ""),
+            "engine is missing: site 'A' has http://a:8081/ and sc://a:15002 (expected flink or spark)",
+        ),
+        (
+            ("http://SITE:8081/", "http://SITE:8082/"),
+            ("", ""),
+            "engine 'flink' fits several engines of site 'A': http://a:8081/ and http://a:8082/ (expected a "
+            "site with one of this kind, or a pool)",
+        ),
+        (("sc://SITE:15002",), ("", ""), "engine 'flink' is not at site 'A', which has sc://a:15002"),
+    ],
+)
+def test_a_fault_of_several_sites_of_a_join_is_reported_once(
+    addresses: tuple[str, ...], edit: tuple[str, str], message: str, root: Path
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load(JOIN.replace(*edit), root, at_each(*addresses))
+    assert [each.message for each in caught.value.faults] == [f"{message}; likewise at B, D"]
 
 
 def test_a_cut_that_is_chosen_later_has_its_options(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,27 @@ def test_a_fault_has_its_line_and_names_what_is_right(edit: tuple[str, str], run
     assert edit[0] in TEXT
     found = faults(TEXT.replace(*edit), runner, runner.parent)
     assert any(each[0] == line and part in each[1] for each in found), found
+
+
+def test_faults_of_a_query_at_each_site_are_reported_once(runner: Path) -> None:
+    entry = "job_name: towns-${each.site}\n  for_each: {site: [A, B, C]}"
+    text = TEXT.replace("job_name: towns\n  site: A", entry).replace("results/towns", "results/${each.site}")
+    sites = Inventory({name: one_site(name, f"http://{name}:8081/", f"tcp://{name}:1883") for name in "ABC"})
+    load_at = partial(
+        load_composition,
+        inventory=sites,
+        registry=registry(runner),
+        root=runner.parent,
+        default_name="sql",
+    )
+    assert len(load_at(text).composition.jobs) == 4
+    with pytest.raises(InvalidInput) as caught:
+        load_at(text.replace("SELECT town FROM", "SELECT twn, sped FROM"))
+    others = "likewise 2 more jobs of its for_each"
+    assert [each.message for each in caught.value.faults] == [
+        f"sql, line 1, column 8: column 'twn' is not known (did you mean 'town'?); {others}",
+        f"sql, line 1, column 13: column 'sped' is not known (did you mean 'speed'?); {others}",
+    ]
 
 
 def test_two_tables_of_one_name_or_of_one_topic_are_refused(runner: Path) -> None:
