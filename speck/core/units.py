@@ -13,13 +13,14 @@ _NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-zµμ
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind of quantity: the sizes of its units in the base unit, and a valid example.
+    """A kind of quantity: the sizes of its units in the base unit, a valid example, and the base unit's name.
 
     A bare number is in the unit ``""``; a kind without that unit takes none but 0.
     """
 
     sizes: Mapping[str, Fraction]
     example: str
+    base: str = ""
 
     @property
     def has_bare(self) -> bool:
@@ -66,7 +67,7 @@ _MILLISECONDS = {
     ("h", "hour", "hours"): Fraction(3_600_000),
 }
 MILLISECONDS = Unit(
-    {"": Fraction(1)} | {name: size for names, size in _MILLISECONDS.items() for name in names}, "20 ms"
+    {"": Fraction(1)} | {name: size for names, size in _MILLISECONDS.items() for name in names}, "20 ms", "ms"
 )
 # Without a unit it would not be clear whether 20 is a time in s, as of a timeout, or in us, as of a cost.
 SECONDS = Unit(
@@ -75,6 +76,7 @@ SECONDS = Unit(
     | dict.fromkeys(("µs", "μs"), Fraction(1, 10**6))
     | {name: size / 1000 for names, size in _MILLISECONDS.items() for name in names},
     "5 minutes",
+    "s",
 )
 PER_SECOND = Unit(
     {"": Fraction(1), "/s": Fraction(1), "/min": Fraction(1, 60), "/h": Fraction(1, 3600)}, "500/s"

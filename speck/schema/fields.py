@@ -322,7 +322,8 @@ class Quantity(fields.Field[Any]):
             raise ValidationError(f"is not more than 0 (expected, for example, {self.unit.example})")
         if self.bounds is not None and not self.bounds[0] <= float(found) <= self.bounds[1]:
             low, high = (f"{each:,}" if isinstance(each, int) else f"{each:g}" for each in self.bounds)
-            raise ValidationError(f"is not from {low} to {high}")
+            unit = f" {self.unit.base}" if self.unit.base else ""
+            raise ValidationError(f"is out of range (expected from {low} to {high}{unit})")
         return self.convert(found)
 
 

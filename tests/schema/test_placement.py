@@ -397,7 +397,7 @@ def test_jobs_may_be_together_and_apart_where_there_are_sites(root: Path) -> Non
             "weights: 3",
             "placement: weights 3 is a number (expected a mapping with 'latency:', 'wan:', 'cores:')",
         ),
-        ("utilisation: 0.99", "placement: utilisation 0.99 is not from 0.4 to 0.95"),
+        ("utilisation: 0.99", "placement: utilisation 0.99 is out of range (expected from 0.4 to 0.95)"),
         ("max_age: 2", "placement: max_age 2 has no unit"),
         ("max_age: 0 s", "placement: max_age '0 s' is not more than 0"),
         (
@@ -405,7 +405,7 @@ def test_jobs_may_be_together_and_apart_where_there_are_sites(root: Path) -> Non
             "placement: max_wan '0 bit/s' is not more than 0 (expected, for example, 10 Mbit/s)",
         ),
         ("stamps: binary", "placement: stamps 'binary' is not known (expected text or compact)"),
-        ("min_gain: 150%", "placement: min_gain '150%' is not from 0 to 1"),
+        ("min_gain: 150%", "placement: min_gain '150%' is out of range (expected from 0 to 1)"),
         ("steps_per_hour: 0", "placement: steps_per_hour 0 is not a whole number from 1 to 60"),
         ("group: 2.5", "placement: group 2.5 is not a whole number from 1 to 100"),
     ],

@@ -113,7 +113,7 @@ def test_an_engine_among_the_fields_of_its_site() -> None:
         ('{max: 2, cores: 1, local: true, token: "${T}"}', "scale.token"),
         ("{max: 2, cores: 1, local: true, token: sesame}", "is not a reference to a secret"),
         ("{max: 2, cores: 1, local: true, idle: 60}", "has no unit (expected, for example, 5 minutes)"),
-        ("{max: 2, cores: 1, local: true, idle: 0.1 s}", "is not from 1 to 86,400"),
+        ("{max: 2, cores: 1, local: true, idle: 0.1 s}", "is out of range (expected from 1 to 86,400 s)"),
         ("{max: 2, cores: 1, local: true, predictor: {rise: 11/s}}", "rise '11/s' is more than steep, 10/s"),
         (
             "{max: 2, cores: 1, local: true, predictor: {waits: 11}}",
