@@ -147,7 +147,7 @@ class _End:
     """A declared end of the graph: its block, its field of jobs, and the endpoints that are open there.
 
     ``used`` is what jobs do with its topics, ``users`` where; ``missing`` and ``others`` are the same for the
-    other side, where an open endpoint may be a slip for one of the ``others``.
+    other side, where an open endpoint may be one of the ``others``, misspelt.
     """
 
     block: str
@@ -160,14 +160,14 @@ class _End:
     others: Members
 
     def message(self, endpoint: Endpoint, near: Sequence[str]) -> str:
-        """The fault of an undeclared endpoint; ``near`` are the topics that it may be a slip for."""
+        """The fault of an undeclared endpoint; ``near`` are the topics that it may be, misspelt."""
         topic = endpoint.topic
         if elsewhere := [each.broker for each in self.others if each.topic == topic]:
             return (
                 f"is {self.missing} at {listed(elsewhere)} and not at {endpoint.broker}: no data flows there"
             )
-        slip = f"slip for {' or '.join(map(repr, near))}? Otherwise " if near else ""
-        return f"is {self.missing} by no job here and not declared ({slip}expected it under '{self.block}:')"
+        meant = f"did you mean {' or '.join(map(repr, near))}? Otherwise " if near else ""
+        return f"is {self.missing} by no job here and not declared ({meant}expected it under '{self.block}:')"
 
 
 def _ends(graph: Graph, edges: Edges) -> Iterator[_End]:
@@ -201,7 +201,7 @@ def _unused(edges: Edges, end: _End, explained: Collection[str]) -> Iterator[Fau
             continue
         near = suggestions.near(topic)
         right = (
-            f"slip for {' or '.join(map(repr, near))}?"
+            f"did you mean {' or '.join(map(repr, near))}?"
             if near
             else f"expected a topic that is {end.used} here"
         )

@@ -17,6 +17,8 @@ def unused_partitions(edges: Edges, jobs: Iterable[Job]) -> Iterator[Fault]:
     suggestions = Suggestions(used)
     for topic in edges.partitions.keys() - used:
         near = suggestions.near(topic)
-        right = f"slip for {' or '.join(map(repr, near))}?" if near else "expected a topic that a job uses"
+        right = (
+            f"did you mean {' or '.join(map(repr, near))}?" if near else "expected a topic that a job uses"
+        )
         message = f"topics: {quoted(topic)} has partitions, and no job here reads or writes it ({right})"
         yield Fault(message, field="topics", value=topic, line=line_of(edges.data["topics"], topic))

@@ -56,13 +56,13 @@ def test_each_of_several_topics_may_be_declared_of_a_filter(root: Path) -> None:
             "means clean means",
             "means claen means",
             "line 12: job 'means': source_topic 'claen' is written by no job here and not declared "
-            "(slip for 'clean'? Otherwise expected it under 'sources:')",
+            "(did you mean 'clean'? Otherwise expected it under 'sources:')",
         ),
         (
             "alarms clean alarms",
             "alarms clean allarms",
             "line 21: job 'alarms': sink_topic 'allarms' is read by no job here and not declared "
-            "(slip for 'alarms'? Otherwise expected it under 'sinks:')",
+            "(did you mean 'alarms'? Otherwise expected it under 'sinks:')",
         ),
     ],
     ids=["source", "sink"],
@@ -75,7 +75,7 @@ def test_an_undeclared_edge_is_a_slip(root: Path, written: str, slip: str, fault
 
 def test_a_declared_edge_that_nobody_uses_is_a_slip(root: Path) -> None:
     (fault,) = faults(root, DECLARED.replace("means: ,", "means: , alrams: ,") + JOBS)
-    assert fault == "line 2: sinks: 'alrams' is written by no job here (slip for 'alarms'?)"
+    assert fault == "line 2: sinks: 'alrams' is written by no job here (did you mean 'alarms'?)"
 
 
 def test_a_topic_at_two_brokers_says_so(root: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_parking_topic_is_written_here(root: Path) -> None:
     assert not any("'parked'" in str(each) for each in read(root, PARKING).warnings)
     others = PARKING.replace("source_topic: parked", "source_topic: parkde").replace("repaired", "1")
     (fault,) = faults(root, text + others)
-    assert "source_topic 'parkde' is written by no job here and not declared (slip for 'parked'?" in fault
+    assert "source_topic 'parkde' is written by no job here and not declared (did you mean 'parked'?" in fault
 
 
 def test_a_parking_topic_may_be_a_declared_sink(root: Path) -> None:
