@@ -143,11 +143,12 @@ def _show_plan(client: Client, job: str, form: str | None, output: Path | None) 
 
 def _show_features(client: Client, names: tuple[str, ...], form: str | None) -> None:
     plans, faults = [], []
-    for name in names or [str(each["job_name"]) for each in client.jobs()]:
-        try:
-            plans.append(client.engine_plan(name))
-        except RequestRefused as error:
-            faults.append({"job_name": name, "error": str(error)})
+    with waiting("asking the engines"):
+        for name in names or [str(each["job_name"]) for each in client.jobs()]:
+            try:
+                plans.append(client.engine_plan(name))
+            except RequestRefused as error:
+                faults.append({"job_name": name, "error": str(error)})
     if form == "csv":
         click.echo(render.features_csv(plans), nl=False)
     else:
@@ -185,7 +186,8 @@ def _show_composition(
     jobs = loaded.composition.jobs.values()
     drawn = jobs if unfold else folded(jobs)
     if output is not None:
-        draw_image(drawn, sites, output, loaded.composition.declared)
+        with waiting(f"drawing {output}"):
+            draw_image(drawn, sites, output, loaded.composition.declared)
     if as_json:
         show_json(_graph_data(jobs))
     elif output is None:

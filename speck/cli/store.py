@@ -14,6 +14,7 @@ import speck
 from speck.cli import render
 from speck.cli.options import DEFAULT_DIRECTORY, ERROR, json_option, show_data
 from speck.cli.terminal import err, out
+from speck.cli.waiting import waiting
 from speck.client import Client
 from speck.core.durable_files import put_in_new_place
 from speck.errors import SpeckError
@@ -53,7 +54,7 @@ def backup(client: Client, file: Path, data_dir: Path | None) -> None:
     # Of this run alone: another one may write a backup to the same file.
     part = file.with_name(f".speck-{secrets.token_hex(8)}.part")
     try:
-        with part.open("xb") as target:
+        with part.open("xb") as target, waiting(f"writing {file}"):
             for piece in _pieces(client, data_dir):
                 target.write(piece)
         size = part.stat().st_size
@@ -86,7 +87,7 @@ def restore(file: Path, data_dir: Path) -> None:
     """Create a store from the backup in FILE, in an empty directory."""
     from speck.store.maintenance.backup import restore as restore_backup
 
-    with file.open("rb") as source:
+    with file.open("rb") as source, waiting(f"restoring {data_dir}"):
         restored = restore_backup(source, str(file), data_dir)
     err.print(
         f"{data_dir}: {restored.records} records and {restored.artifacts} files of code, "
@@ -101,12 +102,13 @@ def restore(file: Path, data_dir: Path) -> None:
 @click.pass_obj
 def check(client: Client, data_dir: Path | None, as_json: bool) -> None:
     """List the faults of the store.  Exits 1 if there are any."""
-    if data_dir is None:
-        found = client.check_store()
-    else:
-        from speck.store.maintenance.repair import check_directory
+    with waiting("checking the store"):
+        if data_dir is None:
+            found = client.check_store()
+        else:
+            from speck.store.maintenance.repair import check_directory
 
-        found = [{"what": each.what, "message": each.message} for each in check_directory(data_dir)]
+            found = [{"what": each.what, "message": each.message} for each in check_directory(data_dir)]
     show_data(found, render.finding_lines(found), as_json)
     raise SystemExit(ERROR if found else 0)
 
@@ -121,7 +123,8 @@ def repair(data_dir: Path, as_json: bool) -> None:
     """
     from speck.store.maintenance.repair import repair as repair_store
 
-    copy, found = repair_store(data_dir)
+    with waiting(f"repairing {data_dir}"):
+        copy, found = repair_store(data_dir)
     data: list[dict[str, Any]] = [
         {"what": each.what, "message": each.message, "remedy": each.remedy} for each in found
     ]

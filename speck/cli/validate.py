@@ -25,6 +25,7 @@ from speck.cli.options import (
 from speck.cli.render.checks import fault_count
 from speck.cli.terminal import err, out
 from speck.cli.variables import read_composition, values, variables_options
+from speck.cli.waiting import waiting
 from speck.core.inventory import Inventory
 from speck.errors import Fault, InvalidInput
 
@@ -59,7 +60,8 @@ def validate(
     inventory = inventory or default_sites()
     try:
         given = values(env_files, settings, file, inventory)
-        summary, warnings = _read(file, inventory, roots, given)
+        with waiting(f"checking {file}"):
+            summary, warnings = _read(file, inventory, roots, given)
     except InvalidInput as error:
         faults = error.faults
     valid = not faults and not (strict and warnings)
