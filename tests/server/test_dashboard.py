@@ -311,7 +311,7 @@ def test_a_page_beyond_the_limit_asks_now_and_then_until_there_is_room(at: tuple
     live.most = 0
     page.open()
     page.one(".live", "every 5 s")
-    assert "0 follow already" in str(page.one(".live").get_attribute("title"))
+    assert "0 clients are connected, which is the limit" in str(page.one(".live").get_attribute("title"))
     page.job_is("clean", "running")
     page.until(
         lambda: [each.text for each in page.all(".site-name")] == ["A", "B"], "jobs to lie at their sites"

@@ -28,7 +28,7 @@ def show_artifact(sha256: str) -> Any:
     if not uploads.most_bytes:
         return problems.problem(404, NOT_ACCEPTED, accepted=False)
     if not complete:
-        return problems.problem(404, f"artifact {sha256[:12]} is not here", received=received)
+        return problems.problem(404, f"artifact {sha256[:12]} is not on this server", received=received)
     return {"sha256": sha256, "received": received, "complete": True}
 
 

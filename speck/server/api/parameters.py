@@ -70,12 +70,12 @@ class ArtifactQuery(Schema):
 
 def _printable(text: str) -> None:
     if not all(each.isprintable() or each in "\n\t" for each in text):
-        raise ValidationError("holds control characters (expected plain text)")
+        raise ValidationError("contains control characters (expected plain text)")
 
 
 def _one_line(text: str) -> None:
     if not text.isprintable():
-        raise ValidationError("holds control characters (expected one line of plain text)")
+        raise ValidationError("contains control characters (expected one line of plain text)")
 
 
 class ChangeQuery(Schema):
@@ -306,7 +306,9 @@ class AdaptationQuery(Schema):
     def one_of_both(self, data: Mapping[str, Any], **_: Any) -> None:
         """Refuse none, and both."""
         if (data["pause"] is None) is not data["resume"]:
-            raise ValidationError("expected one of pause=SECONDS and resume=true", "pause")
+            raise ValidationError(
+                "is missing, or given beside resume=true (expected pause=SECONDS or resume=true)", "pause"
+            )
 
 
 class RollbackQuery(OrderedQuery):

@@ -305,12 +305,12 @@ def _follow(operation: Operation, holds: Callable[[], bool]) -> Iterator[str]:
 @blueprint.route("/live", methods=["GET"])
 @blueprint.arguments(parameters.LiveHeaders, location="headers")
 @blueprint.response(200, content_type="text/event-stream", description="the changes (docs/rest.md)")
-@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="too many follow already")
+@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="too many clients are connected")
 def follow_live(headers: dict[str, Any]) -> Response:
     """Jobs, operations, events and sites as server-sent events: all at first, then what changes"""
     live = _live()
     if not live.enter():
-        detail = f"{live.most} follow already (at most {live.most} may; try again, or poll the other paths)"
+        detail = f"{live.most} clients are connected, which is the limit (try again, or poll the other paths)"
         return problems.problem(503, detail, headers={"Retry-After": "10"})
     response = _stream(live.follow(headers["last_event_id"], authentication.token_check()))
     response.headers["Cache-Control"] = "no-store"
