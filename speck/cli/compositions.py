@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import click
@@ -212,18 +213,21 @@ def delete(
         else:
             change(client, ask, query, dry_run=dry_run, yes=yes, as_json=as_json)
     except RequestRefused as error:
-        if error.status != HTTPStatus.NOT_FOUND or not (hint := _other_kind(client, name, is_job=job)):
+        if error.status != HTTPStatus.NOT_FOUND or not (hint := _meant(client, name, is_job=job)):
             raise
         raise NotFound(f"{error}; {hint}") from error
 
 
-def _other_kind(client: Client, name: str, *, is_job: bool) -> str:
-    """The command that deletes a name of the other kind, a job or a composition; empty if there is none."""
+def _meant(client: Client, name: str, *, is_job: bool) -> str:
+    """The command that deletes what a name is: a job, a composition, or a file of one; empty for neither."""
     if is_job:
         found = any(each["name"] == name for each in client.compositions())
         return f"speck delete {name} deletes the composition with all its jobs" if found else ""
-    found = any(each["job_name"] == name for each in client.jobs())
-    return f"speck delete {name} --job deletes this job alone" if found else ""
+    if any(each["job_name"] == name for each in client.jobs()):
+        return f"speck delete {name} --job deletes this job alone"
+    stem = Path(name).stem
+    found = stem != name and any(each["name"] == stem for each in client.compositions())
+    return f"speck delete {stem} deletes the composition of that name" if found else ""
 
 
 @click.command("left-behind")

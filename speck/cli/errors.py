@@ -70,7 +70,17 @@ _NO_SUCH_OPTION = {
     ("apply", "--dry-run"): "speck plan FILE shows the plan",
     ("rollback", "--revision"): "speck rollback NAME REVISION",
     ("rollback", "--to"): "speck rollback NAME REVISION",
-    **{(name, "--force"): "--yes does not ask" for name in ("apply", "rollback", "delete", "adopt")},
+    **{
+        (name, option): "--yes does not ask"
+        for name in ("apply", "rollback", "delete", "adopt")
+        for option in ("--force", "--auto-approve")
+    },
+    **{
+        (name, option): f"speck {name} FILE"
+        for name in ("plan", "apply", "place", "validate")
+        for option in ("-f", "--file", "--filename")
+    },
+    **{("delete", option): "speck delete NAME" for option in ("-f", "--file", "--filename")},
     **{(name, "--follow"): "speck watch shows changes as they happen" for name in ("jobs", "show", "events")},
 }
 

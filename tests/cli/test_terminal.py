@@ -142,6 +142,11 @@ def test_a_fault_inside_speck_is_one_line(speck: Speck, monkeypatch: pytest.Monk
             ["apply", "x.yaml", "--dry-run"],
             "No such option '--dry-run': speck plan FILE shows the plan (see speck apply --help)",
         ),
+        (["apply", "-f", "x.yaml"], "No such option '-f': speck apply FILE (see speck apply --help)"),
+        (
+            ["rollback", "streets", "--auto-approve"],
+            "No such option '--auto-approve': --yes does not ask (see speck rollback --help)",
+        ),
         (
             ["top", "--intervall"],
             "No such option '--intervall'. Did you mean '--interval'? (see speck top --help)",
@@ -189,6 +194,8 @@ def test_a_deletion_of_a_name_of_the_other_kind_says_the_right_command(
     assert said.code == 1
     assert said.err.endswith("; speck delete streets deletes the composition with all its jobs\n")
     assert speck("delete", "clean", *options).err == "error: there is no composition 'clean'\n"
+    said = speck("delete", "streets.yaml", *options)
+    assert said.err.endswith("; speck delete streets deletes the composition of that name\n")
     assert len(speck("jobs", "--json").data) == 2
 
 
