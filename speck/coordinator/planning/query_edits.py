@@ -59,7 +59,7 @@ def _query(name: str, jobs: Mapping[str, Job]) -> str:
 
 def _with_others(fault: Fault, others: Sequence[Fault], jobs: Mapping[str, Job]) -> Fault:
     named = [set(_QUOTED.findall(each.message)) | {each.job or ""} for each in (fault, *others)]
-    more = sorted(name for name in set().union(*named[1:]) - named[0] if name in jobs)
+    more = sorted(name for name in set[str]().union(*named[1:]) - named[0] if name in jobs)
     return replace(fault, message=f"{fault.message}; likewise {', '.join(more)}") if more else fault
 
 
