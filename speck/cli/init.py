@@ -39,7 +39,8 @@ def write_starter(directory: Path) -> list[Path]:
     existing = [path for path in written if path.exists() or path.is_symlink()]
     if existing:
         names = ", ".join(map(str, existing))
-        raise SpeckError(f"{names} already exists; nothing was written (choose another directory)")
+        exist = "exists" if len(existing) == 1 else "exist"
+        raise SpeckError(f"{names} already {exist}; nothing was written (choose another directory)")
     for path, content in written.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         create_file(path, content)
