@@ -101,7 +101,7 @@ class JoinBinder(Binder):
         windows, bounds = self._windows(tree, conditions, left, right)
         self._check_distinct(tree, [each.bound.expression for each in columns], left, right)
         if self.faults:
-            raise SqlError(list(dict.fromkeys(self.faults)))
+            raise SqlError(self.faults)
         select = tuple(each.bound.expression for each in columns)
         residual = conjunction(conditions.others)
         used = set().union(*map(columns_in, (*select, residual)))

@@ -94,7 +94,7 @@ class Binder:
         output = self._output(columns)
         self._check_rank(tree, rows)
         if self.faults:
-            raise SqlError(list(dict.fromkeys(self.faults)))
+            raise SqlError(self.faults)
         return Query(_program(rows, columns, output, self.format), (rows.table,))
 
     def _check_unused(self) -> None:

@@ -221,6 +221,21 @@ def test_all_faults_of_a_query_are_reported_with_their_places() -> None:
     assert sorted(found) == [(1, 8), (2, 3), (4, 7), (4, 20)]
 
 
+def test_a_wrong_name_that_is_used_again_is_one_fault() -> None:
+    text = (
+        "SELECT x.town,\n  x.lanes, w.cost\nFROM readings r JOIN works w\n"
+        "ON x.town = w.town AND w.since BETWEEN x.time AND x.time + INTERVAL '1' HOUR"
+    )
+    places = "line 2, column 3; line 4, column 4; line 4, column 40"
+    assert faults(text) == [(1, 8, f"'x' is not a table here (expected 'r' or 'w'); likewise in {places}")]
+    text = f"SELECT {', '.join(f'twon AS t{each}' for each in range(9))} FROM readings"
+    ((_, _, message),) = faults(text)
+    assert message.startswith(
+        "column 'twon' is not known (did you mean 'town'?); likewise in line 1, column "
+    )
+    assert message.endswith(" and 3 more places")
+
+
 def test_an_argument_that_is_not_used_is_a_fault() -> None:
     assert "argument 'most' is not used" in faults("SELECT town FROM readings", most=3)[0][2]
 
