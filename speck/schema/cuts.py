@@ -229,7 +229,7 @@ class _Parts:
                 cut = _earlier(cut, offered[each.table.name])  # of a cut for all tables
             found[name] = cut
         if missing := [each for each, cut in found.items() if cut is None and isinstance(given, Mapping)]:
-            self._report.add(CUT, f"has none for {listed(missing)} ({right})", shown="")
+            self._report.add(CUT, f"is missing for {listed(missing)} ({right})", shown="")
         return {each: str(cut) for each, cut in found.items() if cut is not None}
 
     def _why(self) -> str:

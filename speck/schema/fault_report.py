@@ -25,7 +25,7 @@ MAX_SHOWN = 1000  # characters of a wrong value in the data of a fault
 SUGGESTION_BUDGET = 20_000
 _NO_DIGITS = str.maketrans("", "", string.digits)
 MISSING = "is missing"  # the first words about a field that is not there
-NO_SITES = "no site is known: expected --sites FILE of speck serve or speck validate"
+NO_SITES = "no site is known: give --sites FILE to speck serve or speck validate"
 
 
 class Faults(list[Fault]):

@@ -205,7 +205,7 @@ def test_a_join_becomes_input_jobs_of_both_tables(root: Path) -> None:
             ("cut: filter", "cut: {persons: columns, auctions: filter}"),
             "cut.auctions 'filter' is not a cut of this ",
         ),
-        (("cut: filter", "cut: {persons: columns}"), "cut has none for auctions-b"),
+        (("cut: filter", "cut: {persons: columns}"), "cut is missing for auctions-b"),
         (("    at: B\n", ""), "needs the site where table 'auctions' is published"),
         (
             ("engine: flink\n  cut: filter\n  rest: D", "cut: filter\n  rest: S"),
@@ -283,7 +283,7 @@ FAULTS = {
     ("cut: filter", "cut: panes"): (13, "cut 'panes' is not a cut (expected auto, columns, filter, rows, "),
     ("cut: filter", "cut: {bids: rows}"): (13, "cut.bids 'rows' is not a cut of this query"),
     ("cut: filter", "cut: {bid: filter}"): (13, "cut names 'bid' (expected one of bids, bids-a, bids-b)"),
-    ("cut: filter", "cut: {bids-a: filter}"): (13, "cut has none for bids-b (expected auto, columns, fil"),
+    ("cut: filter", "cut: {bids-a: filter}"): (13, "cut is missing for bids-b (expected auto, columns, fil"),
     ("cut: filter", "cut: {bids: x}"): (
         13,
         "cut.bids 'x' is not a cut (expected auto, columns, filter, rows, partials)",

@@ -228,16 +228,14 @@ def test_what_is_wrong_with_a_movable_job(root: Path, text: str, message: str) -
 def test_there_is_no_site_to_choose_from_without_an_inventory(root: Path) -> None:
     text = one("site: any, source_broker: 'tcp://a', source_topic: in, sink_topic: out")
     (found,) = faults(root, text, Inventory())
-    no_sites = "no site is known: expected --sites FILE of speck serve or speck validate"
+    no_sites = "no site is known: give --sites FILE to speck serve or speck validate"
     assert f"line 2: job 'one': site 'any' has no site to choose from ({no_sites})" in found
 
 
 def test_a_name_instead_of_an_address_has_the_same_hint(root: Path) -> None:
     text = one("spe_address: A, source_broker: A, source_topic: in, sink_broker: A, sink_topic: out")
     found = faults(root, text, Inventory())
-    assert [
-        " 'A' is neither" in each and "; no site is known: expected --sites" in each for each in found
-    ] == [
+    assert [" 'A' is neither" in each and "; no site is known: give --sites" in each for each in found] == [
         True,
         True,
         True,
