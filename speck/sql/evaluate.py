@@ -182,8 +182,11 @@ def _frames(program: Program, sends: Sends, messages: Messages, outcome: Outcome
 
     for read, size in _decoded(sized, messages, outcome):
         progress = read[sends.time] - lag
-        step = steps.advance(progress)
-        if frame.add(select(read), progress, size) or step is not None:
+        step, row = steps.advance(progress), select(read)
+        # A row that fills a frame alone: a broker that refuses it as too large takes the others.
+        if frame.writer.is_full(1, size) and (text := frame.close()) is not None:
+            yield text
+        if frame.add(row, progress, size) or step is not None:
             if (text := frame.close()) is not None:
                 yield text
             elif step is not None and progresses:

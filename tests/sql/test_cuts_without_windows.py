@@ -63,6 +63,16 @@ def test_frames_of_a_query_without_windows_end_with_a_step_of_the_event_time() -
     assert sizes(frames_of("columns", *(row(at) for at in range(70)))) == [1, 32, 32, 5]
 
 
+def test_a_row_that_fills_a_frame_alone_is_in_its_own() -> None:
+    """A broker may refuse it as too large, with ``on_error: skip``: the others are not left out with it."""
+    found = [row(at, k="x" * 40_000 if at == 3 else "x") for at in range(6)]
+    frames = frames_of("columns", *found)
+    assert sizes(frames) == [1, 2, 1, 2]
+    assert [each[2] for each in frames] == [START, START + 2, START + 3, START + 5]
+    last = [row(at, k="x" * 40_000 if at == 2 else "x") for at in range(3)]
+    assert sizes(frames_of("columns", *last)) == [1, 1, 1]
+
+
 def test_no_frame_is_without_a_row_where_nothing_waits_for_the_progress() -> None:
     found = [row(at, b=int(at == 3000)) for at in range(0, 5000, 100)]
     frames = frames_of("filter", *found, text=f"{PRICES} WHERE b > 0")

@@ -27,42 +27,43 @@ public final class Sender {
     }
 
     /**
-     * Returns the texts for a message: {@link #text}, or for the rest of a query the results of a frame, in their order.
+     * Returns the texts for a message, in their order: for the rest of a query the results of a frame, otherwise the
+     * frames, or the progress, that are sent now.
      *
+     * @param topic null if the content is {@link SqlProgram#decoded}
+     * @param more true if the row may wait for later messages, with which this one is read again if it must be
      * @throws UnparsableMessageException if it does not fit the contract of its topic, or is no frame of the query
      */
     public List<String> texts(String topic, byte[] content, boolean more) {
         if (program.readsFrames()) {
             return program.results(topic, content);
         }
-        String text = text(topic, content, more);
-        return text == null ? List.of() : List.of(text);
-    }
-
-    /**
-     * Returns the text for a message, of all rows that wait; null for none.
-     *
-     * @param topic null if the content is {@link SqlProgram#decoded}
-     * @param more true if the row may wait for later messages, with which this one is read again if it must be
-     * @throws UnparsableMessageException if it does not fit the contract of its topic
-     */
-    public String text(String topic, byte[] content, boolean more) {
         Object[] row = program.read(topic, content);
         if (writer == null) {
-            return program.message(row);
+            return listed(program.message(row));
         }
         long reached = program.progress(row);
         boolean moved = sent.advance("", reached);
         Object[] values = program.values(row);
+        long size = topic == null ? (Long) row[row.length - 1] : content.length; // of the message, in either form
+        // A row that fills a frame alone: a broker that refuses it as too large takes the others.
+        String before = writer.isFull(1, size) ? close() : null;
         if (values != null) {
             waiting.add(values);
         }
         messages++;
-        bytes += topic == null ? (Long) row[row.length - 1] : content.length; // of the message, in either form
+        bytes += size;
         progress = Math.max(progress, reached);
-        if (more && !moved && !writer.isFull(messages, bytes)) {
-            return null;
-        }
+        String last = more && !moved && !writer.isFull(messages, bytes) ? null : closed(moved);
+        return before == null ? listed(last) : last == null ? List.of(before) : List.of(before, last);
+    }
+
+    private static List<String> listed(String text) {
+        return text == null ? List.of() : List.of(text);
+    }
+
+    /** Returns a frame of all rows that wait, or without one the progress, if it has moved; null for neither. */
+    private String closed(boolean moved) {
         String frame = close();
         return frame == null && moved && program.sendsProgress() ? SqlProgram.progressText(sent.mark()) : frame;
     }

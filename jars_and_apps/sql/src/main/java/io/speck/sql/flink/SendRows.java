@@ -51,12 +51,10 @@ final class SendRows extends InputJob implements PassesOn {
         CurrentInput input = CurrentInput.ofThread();
         boolean waited = sender.waits();
         // The source sends a message without a topic when rows may wait no longer.
-        String frame = message.topic() == null ? sender.close()
-                : sender.text(message.topic(), message.payload(), input.mayWait());
+        List<String> frames = message.topic() == null ? closed()
+                : sender.texts(message.topic(), message.payload(), input.mayWait());
         try {
-            if (frame != null) {
-                send(frame, input);
-            }
+            frames.forEach(each -> send(each, input));
         } catch (RuntimeException e) {
             if (waited) { // rows of other messages were in the frame: this one alone must not be blamed, and left out
                 throw new IOError(e);
@@ -64,6 +62,11 @@ final class SendRows extends InputJob implements PassesOn {
             throw e;
         }
         input.hold(sender.waits());
+    }
+
+    private List<String> closed() {
+        String frame = sender.close();
+        return frame == null ? List.of() : List.of(frame);
     }
 
     private void send(String frame, CurrentInput input) {
