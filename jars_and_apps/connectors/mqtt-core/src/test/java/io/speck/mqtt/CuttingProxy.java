@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.IntUnaryOperator;
@@ -29,6 +30,7 @@ public final class CuttingProxy implements AutoCloseable {
     private volatile long downwardBytes = Long.MAX_VALUE;
     private volatile long delayMillis;
     private volatile int largestPiece = PIECE;
+    private volatile boolean cutsAtLarge;
     private final List<byte[]> beginnings = new CopyOnWriteArrayList<>();
 
     public CuttingProxy(int target) throws IOException {
@@ -75,6 +77,13 @@ public final class CuttingProxy implements AutoCloseable {
 
     /** Cuts a connection at data of clients that come in a larger piece, as a broker may at a packet that is too large. */
     public void cutAtPiecesAbove(int bytes) {
+        cutsAtLarge = true;
+        largestPiece = bytes;
+    }
+
+    /** Drops the data of a client from a larger piece on, as a broker that does not get to handle it. */
+    public void dropFromPiecesAbove(int bytes) {
+        cutsAtLarge = false;
         largestPiece = bytes;
     }
 
@@ -132,10 +141,13 @@ public final class CuttingProxy implements AutoCloseable {
     }
 
     private void relayUp(Socket client, Socket broker) {
+        AtomicBoolean dropping = new AtomicBoolean();
         relay(client, broker, beginnings::add, read -> {
-            long passing = swallowing ? 0 : Math.min(read, upwardBytes);
+            boolean large = read > largestPiece;
+            dropping.compareAndSet(false, large);
+            long passing = swallowing || dropping.get() ? 0 : Math.min(read, upwardBytes);
             upwardBytes -= upwardBytes == Long.MAX_VALUE ? 0 : passing;
-            return read > largestPiece ? -1 : (int) passing;
+            return large && cutsAtLarge ? -1 : (int) passing;
         });
     }
 

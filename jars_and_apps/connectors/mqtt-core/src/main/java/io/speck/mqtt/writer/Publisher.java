@@ -124,7 +124,9 @@ final class Publisher implements WriterConnection.Owner {
 
     @Override
     public void opened(Connection opened, long delivered) {
-        caution.opened(System.nanoTime());
+        if (caution.opened(System.nanoTime())) {
+            opened.executeLater(opened::ping, CautiousSending.PROOF_MILLIS);
+        }
         forms.opened(opened.topicAliasMaximum());
         resend(retention.connected(opened, delivered));
         schedulePump();
@@ -169,6 +171,9 @@ final class Publisher implements WriterConnection.Owner {
         try {
             if (from == connection.current()) {
                 retention.answered();
+                if (caution.pinged(System.nanoTime())) {
+                    schedulePump();
+                }
             }
         } finally {
             lock.unlock();
@@ -398,7 +403,7 @@ final class Publisher implements WriterConnection.Owner {
             pumping = false;
             pumpScheduled = false;
             boolean wasFull = outbox.full();
-            while (!outbox.isEmpty() && inflight.hasRoom(caution.window(target.receiveMaximum()))) {
+            while (!outbox.isEmpty() && inflight.hasRoom(caution.window(target.receiveMaximum(), outbox.peek()))) {
                 send(target);
             }
             inflight.holdsBack(!outbox.isEmpty());
@@ -413,7 +418,7 @@ final class Publisher implements WriterConnection.Owner {
 
     private void send(Connection target) {
         ByteBuf chunk = target.buffer(Math.max(WRITE_BYTES, outbox.peek().bytes()));
-        while (!outbox.isEmpty() && inflight.hasRoom(caution.window(target.receiveMaximum()))) {
+        while (!outbox.isEmpty() && inflight.hasRoom(caution.window(target.receiveMaximum(), outbox.peek()))) {
             OutgoingMessage message = outbox.peek();
             int bytes = message.bytes();
             if (bytes > target.maximumPacketBytes()) {

@@ -106,6 +106,30 @@ class OnErrorSinkTest {
         }
     }
 
+    /** The broker is killed soon after each start, as by a full disk or for want of memory: no message is the cause. */
+    @Test
+    void noResultIsParkedWhileTheBrokerIsKilledAgainAndAgain() throws Exception {
+        try (Mosquitto broker = Mosquitto.start(folder.resolve("sink"));
+                Mosquitto source = Mosquitto.start(folder.resolve("source"));
+                CuttingProxy proxy = new CuttingProxy(broker.port());
+                Parked out = new Parked(broker.url(), "out"); OnErrorSink sink = sink(proxy.url(), "park", source)) {
+            proxy.dropFromPiecesAbove(1_000);
+            send(sink, "out", "x".repeat(LARGE));
+            sink.sendSoon();
+            for (int round = 0; round < 8; round++) {
+                int former = proxy.beginnings().size();
+                Thread.sleep(300);
+                proxy.cut();
+                Await.until("the next connection", () -> proxy.beginnings().size() > former);
+            }
+            proxy.dropFromPiecesAbove(LARGE);
+            proxy.cut();
+            sink.flush();
+            assertEquals(0L, sink.parked());
+            assertEquals("x".repeat(LARGE), out.take(1).get(0).get("payload"));
+        }
+    }
+
     /** A task of Spark would hold its slot for as long as the parking broker is away. */
     @Test
     void anOfferingWriterWaitsForNoParkingBrokerAndAnotherOneParksItsResults() throws Exception {
