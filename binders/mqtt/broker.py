@@ -23,10 +23,11 @@ from binders.mqtt.address import BrokerAddress
 from binders.mqtt.concerns import BrokerConcerns, checkup_of
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
 from binders.mqtt.connection_cache import ConnectionCache
+from binders.mqtt.counters import DROPPED, STORED, STORED_BYTES, Counters
 from binders.mqtt.limits import reject_unfit
 from binders.mqtt.owned_records import OwnedRecords
 from binders.mqtt.records import note_topic, owned_sessions, read_fences, request_resend, writers_topic
-from binders.mqtt.retained import echo_topic, retained
+from binders.mqtt.retained import echo_topic
 from binders.mqtt.spools import Spool, marked, spools, stamp_of
 from speck.binder import MOST_COUNTED, BrokerBinder, Feed, OwnedSession
 from speck.core.inventory import Inventory, Login
@@ -39,11 +40,6 @@ _log = logging.getLogger(__name__)
 
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
 _STRIPES = 32
-
-# Mosquitto's own counters: of messages and bytes of payloads in its store, and of messages that it dropped.
-_STORED_TOPIC = "$SYS/broker/store/messages/count"
-_STORED_BYTES_TOPIC = "$SYS/broker/store/messages/bytes"
-_DROPPED_TOPIC = "$SYS/broker/publish/messages/dropped"
 
 # Of fences that are read at once.
 MOST_FENCES = 100
@@ -87,6 +83,7 @@ class MqttBroker(BrokerBinder):
         self._inventory = inventory
         self._timeout = timeout
         self._cache = ConnectionCache(self._control)
+        self._counters = Counters(self._cache)
         self._records = OwnedRecords(self._address.text)
         self._concerns = BrokerConcerns(self._address, self._cache, self._connection, self._login, timeout)
         self._locks = [threading.Lock() for _ in range(_STRIPES)]
@@ -240,18 +237,18 @@ class MqttBroker(BrokerBinder):
     def stored(self) -> int | None:
         """The messages in Mosquitto's store, retained ones included, as it publishes them every 10 s.
 
-        A message that is queued for several sessions counts once.  ``None`` for other brokers, and for one
-        that denies access to ``$SYS``.
+        A message that is queued for several sessions counts once.  ``None`` for other brokers, for one that
+        denies access to ``$SYS``, and without a change for longer than a minute in which nobody asked.
         """
-        return self._counter(_STORED_TOPIC)
+        return self._counters.value(STORED)
 
     def stored_bytes(self) -> int | None:
         """The payloads in Mosquitto's store in bytes; otherwise as :meth:`stored`."""
-        return self._counter(_STORED_BYTES_TOPIC)
+        return self._counters.value(STORED_BYTES)
 
     def dropped(self) -> int | None:
         """See :meth:`speck.binder.BrokerBinder.dropped`; Mosquitto counts from its start."""
-        return self._counter(_DROPPED_TOPIC)
+        return self._counters.value(DROPPED)
 
     def subscribe(self, topics: Sequence[str]) -> Feed:
         """See :meth:`speck.binder.BrokerBinder.subscribe`; QoS 0, over a connection of its own."""
@@ -332,13 +329,6 @@ class MqttBroker(BrokerBinder):
             _log.warning("broker %s: the spools of its writers cannot be read: %s", own, one_line(error))
             return None
         return None if None in found else [spool for each in found for spool in each or ()]
-
-    def _counter(self, topic: str) -> int | None:
-        try:
-            count = self._cache.run(lambda control: retained(control, topic))
-        except Rejected:
-            return None
-        return int(count) if count is not None and count.isdigit() else None
 
     def _login(self) -> Login:
         return self._inventory.broker_login(self._address.text)
