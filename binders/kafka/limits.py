@@ -19,6 +19,8 @@ _LIMITS: Mapping[str, str] = {
     "min.insync.replicas": "min_insync",
 }
 _KEPT = "offsets.retention.minutes"
+_TIME, _AHEAD = "log.message.timestamp.type", "log.message.timestamp.after.max.ms"
+_MAX_AHEAD = 3_600_000  # ms, the default of Kafka 4; before, there was no bound
 Settings = Mapping[str, str | None]
 
 
@@ -81,6 +83,14 @@ def cluster_complaints(settings: Settings, brokers: int) -> Iterator[Complaint]:
             "it makes each topic that a client names: a misspelt topic is not noticed, and one that it makes "
             "keeps messages for the time of log.retention.ms only",
             "set auto.create.topics.enable=false",
+            remark=True,
+        )
+    ahead = settings.get(_AHEAD)
+    if settings.get(_TIME) == "CreateTime" and ahead and int(ahead) > _MAX_AHEAD:
+        yield Complaint(
+            "it accepts timestamps that are more than an hour ahead of its clock, and jobs read them as the "
+            "times of receipt",
+            f"set {_AHEAD}={_MAX_AHEAD} or less, or {_TIME}=LogAppendTime",
             remark=True,
         )
 

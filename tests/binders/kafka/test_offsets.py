@@ -133,6 +133,8 @@ SOUND = {
     "offsets.retention.minutes": "10080",
     "auto.create.topics.enable": "false",
     "unclean.leader.election.enable": "false",
+    "log.message.timestamp.type": "CreateTime",
+    "log.message.timestamp.after.max.ms": "3600000",
 }
 
 
@@ -154,12 +156,21 @@ def test_a_sound_cluster_has_no_complaints() -> None:
         ("unclean.leader.election.enable", "true", "replica without acknowledged messages", False),
         ("default.replication.factor", "1", "no replicas: a broker that is lost", True),
         ("auto.create.topics.enable", "true", "makes each topic that a client names", True),
+        ("log.message.timestamp.after.max.ms", "86400000", "more than an hour ahead of its clock", True),
     ],
 )
 def test_a_setting_that_loses_messages_is_named(setting: str, value: str, text: str, remark: bool) -> None:
     (found,) = cluster_complaints(SOUND | {setting: value}, 3)
     assert (text in found.message, found.remark) == (True, remark)
     assert setting in found.remedy
+
+
+def test_a_broker_that_sets_the_timestamps_needs_no_bound_of_them() -> None:
+    own = {
+        "log.message.timestamp.type": "LogAppendTime",
+        "log.message.timestamp.after.max.ms": str(2**63 - 1),
+    }
+    assert list(cluster_complaints(SOUND | own, 3)) == []
 
 
 def test_settings_that_are_not_shown_are_no_fault() -> None:
