@@ -216,7 +216,8 @@ class MqttBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.unsaved`; by the spools, at the site itself.
 
         A writer's mark is up to a second old.  What it wrote since, and waits in the session, is known by its
-        stamp, and not counted; in the binary form of stamps it is.
+        stamp, and not counted; in the binary form of stamps it is.  Unknown if a writer has dropped messages
+        that the broker had not saved yet: it came back empty, or saves too seldom.
         """
         found = self._spools()
         if not found:
@@ -226,9 +227,10 @@ class MqttBroker(BrokerBinder):
             numbers = self._cache.run(lambda control: marked(control, found))
             if numbers is None:
                 return None
-            held = (
-                each for spool, number in zip(found, numbers, strict=True) for each in spool.after(number)
-            )
+            saved = list(zip(found, numbers, strict=True))
+            if not all(spool.covers(number) for spool, number in saved):
+                return None
+            held = (each for spool, number in saved for each in spool.after(number))
             return sum(topic_matches_sub(topic, name) and stamp not in waiting for name, stamp in held)
         except (OSError, ValueError, Rejected) as error:
             _log.warning("broker %s: what it had not saved is unknown: %s", self.address, one_line(error))

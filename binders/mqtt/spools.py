@@ -46,6 +46,11 @@ class Spool:
         """The topic of its mark."""
         return f"speck/sink/{self.folder.name}"
 
+    def covers(self, number: int) -> bool:
+        """True if no message behind the one of this number was dropped before the broker had saved it."""
+        firsts = self._files()
+        return not firsts or firsts[0] <= number + 1
+
     def after(self, number: int) -> Iterator[tuple[str, Stamp]]:
         """The topic and the stamp of each message behind the one of this number.
 

@@ -85,6 +85,13 @@ def test_messages_are_numbered_over_files(tmp_path: Path, after: int, expected: 
     assert stamps(found, after) == [f"run/0/0/{each}" for each in expected]
 
 
+def test_a_spool_that_begins_behind_what_the_broker_has_saved_does_not_have_all(tmp_path: Path) -> None:
+    """The writer has dropped the others: after 300 s, or for want of memory."""
+    found = spool(tmp_path, {5: record(5), 6: record(6)})
+    assert [found.covers(each) for each in (0, 3, 4, 5, 9)] == [False, False, True, True, True]
+    assert spool(tmp_path / "empty", {}).covers(0)
+
+
 @pytest.mark.parametrize("cut", [1, 8, 20])
 def test_a_record_that_a_crash_has_torn_was_not_acknowledged(tmp_path: Path, cut: int) -> None:
     found = spool(tmp_path, {1: record(1) + record(2)[:-cut]})
@@ -215,7 +222,9 @@ def test_spools_that_cannot_be_read_make_the_number_unknown(server: MosquittoSer
     (held.folder / f"{1:019}.log").write_bytes(record(1))
     assert at_site(server, tmp_path, seen).unsaved(SESSION, "mid/1") == 1
     assert MqttBroker(server.address, Inventory({"A": site(server, seen)})).unsaved(SESSION, "mid/1") is None
-    (held.folder / f"{1:019}.log").unlink()
+    (held.folder / f"{1:019}.log").rename(held.folder / f"{2:019}.log")
+    assert at_site(server, tmp_path, seen).unsaved(SESSION, "mid/1") is None  # the first one was dropped
+    (held.folder / f"{2:019}.log").unlink()
     (held.folder / f"{1:019}.log").mkdir()
     assert at_site(server, tmp_path, seen).unsaved(SESSION, "mid/1") is None
 
