@@ -152,7 +152,8 @@ class Abandoner:
         if form.source_broker not in context.left_behind:
             broker = context.pool.broker(form.source_broker)
             broker.fence(attempt.session, attempt.number + 1)
-            broker.ensure_session(attempt.session, form.source_topic)
+            # The next copy finds a session that is made here, and cannot know that the broker had lost it.
+            broker.restore_session(attempt.session, form.source_topic)
         composition = context.operation.composition
         abandoned = AbandonedAttempt(
             composition, form.engine, form.spe_address, form.source_broker, attempt, record.handle

@@ -64,6 +64,18 @@ def test_a_copy_is_left_and_fenced_and_stopped_when_its_engine_answers(
     assert [running.attempt.id for running in world.running("b")] == [new.attempt.id]
 
 
+def test_a_session_that_its_broker_has_lost_is_filled_again_for_the_next_copy(
+    coordinator: Coordinator, world: World
+) -> None:
+    """As after a power cut of the broker, which may be at the site whose engine stays away."""
+    carry_out(coordinator, composition(A, B))
+    world.down(ENGINE)
+    del world.broker(BROKER).sessions[named("b")]
+    assert carry_out(coordinator, composition(A, MOVED), ENGINE).actions["b"].state == "done"
+    assert world.where()["b"] == OTHER
+    assert world.broker(BROKER).refilled == ["t1"]
+
+
 def test_each_part_of_a_split_is_fenced_as_any_job(coordinator: Coordinator, world: World) -> None:
     places = tuple(Place(spe_address=each) for each in (ENGINE, ENGINE))
     split = Split(combiners=places, partitioner="hash", window_us=1, slide_us=1)
