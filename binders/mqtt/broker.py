@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -223,15 +224,32 @@ class MqttBroker(BrokerBinder):
         if not found:
             return None if found is None else 0
         waiting = {stamp_of(message.properties) for message in self._first_messages(session)} - {("", "")}
-        try:
-            numbers = self._cache.run(lambda control: marked(control, found))
-            if numbers is None:
-                return None
-            saved = list(zip(found, numbers, strict=True))
+
+        def missing(saved: Sequence[tuple[Spool, int]]) -> int | None:
             if not all(spool.covers(number) for spool, number in saved):
                 return None
             held = (each for spool, number in saved for each in spool.after(number))
             return sum(topic_matches_sub(topic, name) and stamp not in waiting for name, stamp in held)
+
+        return self._counted(found, missing)
+
+    def stranded(self) -> int | None:
+        """See :meth:`speck.binder.BrokerBinder.stranded`; by the spools, at the site itself."""
+        now, found = time.time(), self._spools()
+        if found is None:
+            return None
+        left = [each for each in found if each.is_stranded(now)]
+        return self._counted(left, lambda saved: sum(len(list(each.after(number))) for each, number in saved))
+
+    def _counted(
+        self, found: Sequence[Spool], count: Callable[[Sequence[tuple[Spool, int]]], int | None]
+    ) -> int | None:
+        """A number from spools, each with the number up to which the broker has it; ``None`` if unknown."""
+        if not found:
+            return 0
+        try:
+            numbers = self._cache.run(lambda control: marked(control, found))
+            return None if numbers is None else count(list(zip(found, numbers, strict=True)))
         except (OSError, ValueError, Rejected) as error:
             _log.warning("broker %s: what it had not saved is unknown: %s", self.address, one_line(error))
             return None

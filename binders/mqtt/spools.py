@@ -11,6 +11,7 @@ Nothing is locked or changed here.  A process that takes a spool over meanwhile 
 
 from __future__ import annotations
 
+import fcntl
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,8 @@ _PUBLISH, _RETAIN = 0x32, 0x01  # MQTT 5, 3.3.1: a PUBLISH packet with QoS 1
 _JOB, _SEQUENCE = "speck-job", "speck-seq"
 _BRIDGES = "$SYS/broker/connection/"
 _MOST_MARKS = 100  # that are read at once
+_LEFT = 600.0  # s, in which a process that was restarted has taken over what it had left
+_LOCK = struct.Struct("hhqqi")  # struct flock of Linux: kind, whence, begin, length, process
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,15 @@ class Spool:
     def mark(self) -> str:
         """The topic of its mark."""
         return f"speck/sink/{self.folder.name}"
+
+    def is_stranded(self, now: float) -> bool:
+        """True if no process holds it, or has written to it for some minutes; ``now`` is Unix time, s."""
+        firsts = self._files()
+        try:
+            written = (self.folder / f"{firsts[-1]:019}.log").stat().st_mtime if firsts else now
+            return now - written > _LEFT and not _is_locked(self.folder / "lock")
+        except FileNotFoundError:  # taken over meanwhile
+            return False
 
     def covers(self, number: int) -> bool:
         """True if no message behind the one of this number was dropped before the broker had saved it."""
@@ -105,6 +117,13 @@ def marked(control: Connection, found: Sequence[Spool]) -> list[int] | None:
     for at in range(0, len(found), _MOST_MARKS):
         marks += retained_all(control, [each.mark for each in found[at : at + _MOST_MARKS]])
     return [int(each) if each is not None and each.isdigit() else 0 for each in marks]
+
+
+def _is_locked(path: Path) -> bool:
+    """True if a process has locked a file; to lock it here could keep one from taking the spool over."""
+    with path.open("rb") as file:
+        answer = fcntl.fcntl(file, fcntl.F_GETLK, _LOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
+    return bool(_LOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
 
 def stamp_of(properties: Any) -> Stamp:

@@ -124,6 +124,15 @@ class BrokerBinder(ABC):
         """
         return 0
 
+    def stranded(self) -> int | None:
+        """The number of messages that the broker may have lost, and that no process sends again.
+
+        Processes that have ended left them on a disk of its site, where no job writes to the broker any more
+        or reads from it.  ``None``: it cannot be found out.  By default, the broker loses none.  Takes no
+        session over.
+        """
+        return 0
+
     def name_writers(self, session: str, writers: Sequence[str]) -> None:
         """Name the jobs whose stamps the reader of a session believes, instead of those named before.
 

@@ -31,6 +31,7 @@ _OFFLINE = frozenset(
         "state_of",
         "state_fault",
         "state_place",
+        "stranded",
         "take_artifacts",
         "take_owner",
         "unsaved",

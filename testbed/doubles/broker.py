@@ -157,6 +157,10 @@ class InMemoryBroker(BrokerBinder):
             self._reject_foreign(session)
             return self._state.unsaved.get(topic, 0)
 
+    def stranded(self) -> int | None:
+        with self._call("stranded", ""):
+            return self._state.stranded
+
     def subscribe(self, topics: Sequence[str]) -> InMemoryFeed:
         with self._call("subscribe", ""):
             feed = InMemoryFeed(self.world, self.address, topics)

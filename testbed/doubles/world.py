@@ -97,6 +97,7 @@ class BrokerState:
     writers: dict[str, list[str]] = field(default_factory=dict)  # by session
     backlog: dict[str, int] = field(default_factory=dict)  # by session; it drains only when a test says so
     unsaved: dict[str, int | None] = field(default_factory=dict)  # by topic; lost, and retained by writers
+    stranded: int | None = 0
     ages: dict[str, float] = field(default_factory=dict)  # by session, s; of the oldest message of a backlog
     deleted: dict[str, int] = field(default_factory=dict)  # by session; unread messages
     partitions: dict[str, int] = field(default_factory=dict)  # by topic, of topics that were made

@@ -44,7 +44,9 @@ DEFAULTS = {
     ConnectEngine: {"check_acceptance", "last_ended", "measure", "reported", "take_artifacts"},
     StandaloneEngine: {"last_ended", "reported"},
     InMemoryEngine: {"check_acceptance", "measure", "reported", "state_fault", "state_of", "take_artifacts"},
-    KafkaBroker: {"dropped", "packet_bytes", "restore_session", "stored", "stored_bytes", "unsaved"},
+    KafkaBroker: {
+        *("dropped", "packet_bytes", "restore_session", "stored", "stored_bytes", "stranded", "unsaved"),
+    },
     MqttBroker: {"ensure_topic", "purge"},
     InMemoryBroker: {"checkup", "ensure_topic", "purge"},
     InMemoryLog: {"checkup"},

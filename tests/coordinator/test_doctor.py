@@ -78,6 +78,16 @@ def test_sessions_near_their_bound_and_dropped_messages(services: Services, worl
     assert "has dropped 2005 messages" in found(services)["session near its limit", BROKER]
 
 
+def test_messages_that_no_process_sends(services: Services, world: World) -> None:
+    world.broker(BROKER).stranded = 1450
+    assert "no process sends 1,450 messages" in found(services)["messages stranded", BROKER]
+    world.broker(BROKER).stranded = None  # it is not known
+    assert ("messages stranded", BROKER) not in found(services)
+    world.broker(BROKER).dropped = 7
+    world.fail("stranded", Rejected("method is 'stranded'", address=BROKER), address=BROKER, times=9)
+    assert [place for kind, place in found(services) if place == BROKER] == [BROKER]  # an earlier version
+
+
 @pytest.mark.parametrize(("bound", "near"), [(20_000_000, True), (1_000_000_000, False), (0, False)])
 def test_the_bound_of_a_brokers_sessions_is_the_inventorys(
     services: Services, world: World, bound: int, near: bool

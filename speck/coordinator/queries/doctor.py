@@ -43,6 +43,7 @@ class Finding(StrEnum):
     SITE = "site"  # of the health check: unreachable, lossy settings, clocks
     AGENT = "agent"  # away, of another version, or two with one token
     SESSION = "session near its limit"
+    STRANDED = "messages stranded"
     STATE = "state unreadable"
     SINK = "sink retains too much"
     READER = "reader not connected"
@@ -97,6 +98,7 @@ class Doctor:
             self._unread,
             lambda: self._cycles(snapshots),
             *((lambda address=address: self._sessions(address)) for address in brokers),
+            *((lambda address=address: self._stranded(address)) for address in brokers),
             *((lambda address=address: self._deleted(address, snapshots)) for address in brokers),
             *(
                 (lambda snapshot=snapshot, record=record: self._state(snapshot, record))
@@ -187,6 +189,17 @@ class Doctor:
                 f"({bound / 1e6:g} MB, from the inventory or by default)",
                 "find the slow reader (speck jobs) and restart it or raise its parallelism; "
                 "or raise max_queued_bytes",
+            )
+
+    def _stranded(self, address: str) -> Iterator[Diagnosis]:
+        if stranded := self.pool.broker(address).stranded():
+            yield Diagnosis(
+                Finding.STRANDED,
+                address,
+                f"no process sends {exact_text(stranded)} on the disk of its site, which the broker may have "
+                "lost",
+                "start a job at an engine of the site that reads from the broker or writes to it, such as by "
+                "moving one back for a minute; or delete them (docs/faults.md)",
             )
 
     def _deleted(self, address: str, snapshots: Iterable[Snapshot]) -> Iterator[Diagnosis]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -90,6 +93,25 @@ def test_a_spool_that_begins_behind_what_the_broker_has_saved_does_not_have_all(
     found = spool(tmp_path, {5: record(5), 6: record(6)})
     assert [found.covers(each) for each in (0, 3, 4, 5, 9)] == [False, False, True, True, True]
     assert spool(tmp_path / "empty", {}).covers(0)
+
+
+def test_a_spool_is_stranded_that_no_process_holds_or_has_written_to_lately(tmp_path: Path) -> None:
+    found = spool(tmp_path, {1: record(1), 5: record(5)})
+    written = (found.folder / f"{5:019}.log").stat().st_mtime
+    assert [found.is_stranded(written + each) for each in (-5000, 5, 599, 601)] == [False, False, False, True]
+    lock = "import fcntl; file = open('lock', 'r+b'); fcntl.lockf(file, 2); print(flush=True); input()"
+    command = [sys.executable, "-S", "-c", lock]
+    with subprocess.Popen(
+        command, cwd=found.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert not found.is_stranded(written + 601)
+        process.communicate(b"\n")
+    assert found.is_stranded(written + 601)
+    (found.folder / "lock").unlink()
+    assert not found.is_stranded(written + 601)  # a process has just taken it over
+    assert not spool(tmp_path / "empty", {}).is_stranded(written + 601)
 
 
 @pytest.mark.parametrize("cut", [1, 8, 20])
@@ -203,6 +225,9 @@ def test_what_the_broker_had_not_saved_is_counted(server: MosquittoServer, tmp_p
     mark(server, held, b"4")
     assert broker.unsaved(SESSION, "mid/+") == 3
     assert broker.waiting(SESSION) == 4
+    assert broker.stranded() == 0  # it was written just now
+    os.utime(held.folder / f"{1:019}.log", (0, 0))
+    assert broker.stranded() == 6
     assert broker.unsaved(SESSION, "#") == 4
     assert broker.unsaved("speck-other", "mid/1") == 5  # a session that the broker has lost
     mark(server, held, b"")
@@ -217,6 +242,7 @@ def test_spools_that_cannot_be_read_make_the_number_unknown(server: MosquittoSer
     seen.mkdir()
     assert at_site(server, tmp_path, seen).unsaved(SESSION, "mid/1") == 0
     assert at_site(server, tmp_path, seen, tmp_path / "none").unsaved(SESSION, "mid/1") is None
+    assert at_site(server, tmp_path, seen, tmp_path / "none").stranded() is None
     held = spool(seen, {1: record(1, flags=0x30)}, name)
     assert at_site(server, tmp_path, seen).unsaved(SESSION, "mid/1") is None
     (held.folder / f"{1:019}.log").write_bytes(record(1))
