@@ -59,18 +59,17 @@ def trial_fixture(places: Mapping[str, Place], tmp_path_factory: pytest.TempPath
 
 DEPLOYED, UPDATED, MOVED, REWIRED = PAIRS
 
+# A move starts, stops and carries state; in memory, each kind of change is broken off.
+AS_A_MOVE = trials.trial("[move, back], and tests/promises/test_standby.py")
+
 
 @pytest.mark.parametrize(
     "pair",
     [
-        pytest.param(DEPLOYED, id="deploy, delete"),
-        pytest.param(
-            UPDATED,
-            id="update, back",
-            marks=trials.trial("[move, back], and tests/promises/test_standby.py"),
-        ),
+        pytest.param(DEPLOYED, id="deploy, delete", marks=AS_A_MOVE),
+        pytest.param(UPDATED, id="update, back", marks=AS_A_MOVE),
         pytest.param(MOVED, id="move, back"),
-        pytest.param(REWIRED, id="rewire, back"),
+        pytest.param(REWIRED, id="rewire, back", marks=AS_A_MOVE),
     ],
 )
 def test_killed_at_a_point_it_ends_in_what_was_asked_for(trial: Trial, pair: Pair) -> None:

@@ -122,7 +122,6 @@ def applied(coordinator: Coordinator, site: str, entry: str) -> Operation:
     return operation
 
 
-@trial("a failed update that is put back, of tests/promises/test_stamps.py")
 def test_a_query_that_dies_at_its_first_batch_is_replaced_by_the_former_one(
     sites: Sites, tmp_path: Path
 ) -> None:
