@@ -155,6 +155,7 @@ def test_a_copy_that_goes_on_behind_a_port_that_refuses_is_left_behind(sites: Si
     assert sites.counts.account(again.texts).doubled == MESSAGES
 
 
+@trial("the same of an engine in memory in tests/apply/test_rewiring.py, and lost answers in test_kills.py")
 def test_a_job_whose_start_was_not_answered_is_rewired(sites: Sites) -> None:
     sites.way.lose_answers(b"/run HTTP/1.1")
     assert sites.apply(sites.address).state == "waiting"
