@@ -29,7 +29,8 @@ from testbed.faults.sites import Place, Probe, await_cleared
 
 PATIENCE = 60.0  # s, for the desired deployment to be complete
 _TROUBLED = 300.0  # s; Flink may start for 120 s what gave no answer
-_POLL = 0.03
+_POLL = 0.03  # s, at first; later 3% of the time waited, as each answer takes the servers' processor time
+_LONGEST_POLL = 0.15  # s
 _BUSY = 409  # another operation, such as one of the reconciler, is running
 
 
@@ -213,7 +214,7 @@ class Trial:
         return True
 
     def _request(self, client: Client, target: str | None, wait: float) -> dict[str, object]:
-        deadline = time.monotonic() + self.patience
+        begun = time.monotonic()
         while True:
             try:
                 if target is None:
@@ -224,9 +225,9 @@ class Trial:
                 text = self.versions[target].text(self.programs.engine)
                 return client.apply(text, NAME, wait=wait, message=target)
             except RequestRefused as error:
-                if error.status != _BUSY or time.monotonic() > deadline:
+                if error.status != _BUSY or time.monotonic() > begun + self.patience:
                     raise
-            time.sleep(_POLL)
+            time.sleep(_poll(begun))
 
     def _former(self, client: Client, target: str) -> int | None:
         """The revision to roll back to, where the change is the way back; revisions tell their version."""
@@ -243,32 +244,33 @@ class Trial:
 
     def _await_death_or_end(self, server: Served) -> None:
         client = server.client()
-        deadline = time.monotonic() + self.patience
-        while not server.await_death(_POLL) and time.monotonic() < deadline:
+        begun = time.monotonic()
+        while not server.await_death(_poll(begun)) and time.monotonic() < begun + self.patience:
             with suppress(ServerError):
                 if client is not None and not any(each["operation"] for each in client.compositions()):
                     break
 
     def _await_idle(self, client: Client, default: int | None, patience: float | None = None) -> int | None:
         """Wait until no operation is running; returns the revision."""
-        deadline = time.monotonic() + (self.patience if patience is None else patience)
-        while time.monotonic() < deadline:
+        begun = time.monotonic()
+        patience = self.patience if patience is None else patience
+        while time.monotonic() < begun + patience:
             found = [each for each in client.compositions() if each["name"] == NAME]
             if not found:
                 return default
             if found[0]["operation"] is None:
                 return int(found[0]["revision"])
-            time.sleep(_POLL)
+            time.sleep(_poll(begun))
         raise _Wrong(f"still at work after {patience:g} s")
 
     def _is_gone(self, client: Client) -> bool:
         """True if the composition was deleted; waits for a deletion whose next try is due."""
-        deadline = time.monotonic() + self.patience
-        while time.monotonic() < deadline:
+        begun = time.monotonic()
+        while time.monotonic() < begun + self.patience:
             self._await_idle(client, None)
             if not any(each["deleting"] for each in client.compositions()):
                 break
-            time.sleep(_POLL)
+            time.sleep(_poll(begun))
         return not client.compositions()
 
     # --- what must be
@@ -286,15 +288,15 @@ class Trial:
 
     def _await_deployment(self, jobs: Sequence[JobForm], client: Client) -> None:
         """Wait until engines, brokers and the store contain the desired deployment, and nothing else."""
-        deadline = time.monotonic() + self.patience
+        begun = time.monotonic()
         while True:
             found = faults(self.places, jobs)
             if not found:
                 return
-            if time.monotonic() > deadline:
+            if time.monotonic() > begun + self.patience:
                 log = [each["message"] for each in client.events(8)]
                 raise _Wrong("; ".join(found) + f"; the log's end: {log}")
-            time.sleep(_POLL)
+            time.sleep(_poll(begun))
 
     def _passes(self, version: Version) -> None:
         """A message goes through once, is counted on from before, and is marked by this version."""
@@ -332,6 +334,11 @@ class Trial:
 
 class _Wrong(Exception):
     """Something is not as it should be."""
+
+
+def _poll(begun: float) -> float:
+    """The pause (s) of a wait that began at this time."""
+    return max(_POLL, min(0.03 * (time.monotonic() - begun), _LONGEST_POLL))
 
 
 def _there(client: Client | None) -> Client:
