@@ -65,6 +65,8 @@ def test_files_that_take_longer_than_their_number_of_tests_tells_are_known() -> 
     path = "server/test_openapi.py"
     assert order(*many, item(path, SLOW)) == [path, "a.py"]
     assert order(*many, item(path)) == ["a.py", path]
+    deeper = "binders/spark/test_local.py"
+    assert order(*many, item(deeper, ENGINE)) == [deeper, "a.py"]
     for name in SECONDS_OF:
         text = (ROOT / "tests" / name).read_text()
         assert "mark.engine" in text or "mark.slow" in text, name

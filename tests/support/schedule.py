@@ -25,13 +25,24 @@ SECONDS_OF = {
     "docs/test_docs_commands.py": 270.0,
     "binders/test_logins.py": 150.0,
     "promises/test_mixed_brokers.py": 110.0,
-    "cli/test_demo.py": 80.0,
+    "cli/test_demo.py": 90.0,
+    "controller/test_reconciler_engines.py": 80.0,
     "controller/test_workers_engines.py": 75.0,
-    "server/test_openapi.py": 65.0,
+    "server/test_openapi.py": 75.0,
+    "sql/test_engines.py": 75.0,
     "sql/test_other_jobs.py": 65.0,
     "server/test_dashboard_placement.py": 60.0,
     "promises/test_not_reading.py": 60.0,
     "promises/test_sites_check.py": 60.0,
+    "local/test_wheel.py": 40.0,
+    "binders/spark/test_local.py": 35.0,
+    "schema/test_type_errors.py": 30.0,
+    "promises/test_standby_site.py": 30.0,
+    "promises/test_versions.py": 30.0,
+    "docs/test_binders_page.py": 20.0,
+    "apps/test_flink_programs.py": 20.0,
+    "cli/test_starter.py": 20.0,
+    "agent/test_unit.py": 15.0,
 }
 
 
@@ -42,7 +53,7 @@ def sort_files(items: list[pytest.Item]) -> None:
         seconds[item.path] += _seconds(item)
     for path, total in seconds.items():
         if total:
-            seconds[path] = SECONDS_OF.get("/".join(path.parts[-2:]), total)
+            seconds[path] = next((SECONDS_OF[each] for each in SECONDS_OF if path.match(each)), total)
     every = Counter(item.path for item in items)
     items.sort(key=lambda item: (-seconds[item.path], -every[item.path], item.path))
 
