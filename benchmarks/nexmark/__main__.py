@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sql", action="store_true", help="SQL jobs beside the programs")
     parser.add_argument(
         "--way",
-        choices=(*sql.WAYS, *sql.CUTS),
+        choices=(*sql.WAYS, sql.EARLY, *sql.CUTS),
         action="append",
         help=f"with --sql, a way to run a query ({', '.join(sql.WAYS)})",
     )

@@ -2,7 +2,8 @@
 
 A query runs in several ways: ``cloud``, all parts of the Java program in the cloud; ``hand``, those that
 gather at the edges; ``uncut``, the SQL job with all operators in the cloud, which reads the brokers of the
-edges over the links; ``cut``, the SQL job as shipped, with the cut that SpecK chooses.  ``columns``,
+edges over the links; ``cut``, the SQL job as shipped, with the cut that SpecK chooses.  ``early`` is the same
+with ``frame: 40 ms``, for queries whose rows wait for others of their frame alone (q1, q3).  ``columns``,
 ``filter``, ``rows`` and ``partials`` are cuts by hand.
 
 A cell is a query in one way.  At the events' own pace, over the links of a profile, its traffic, the age of
@@ -27,6 +28,7 @@ from speck.sql.program import Program
 QUERIES = ("q1", "q2", "q3", "q5", "q7", "q8", "q11")
 WAYS = ("cloud", "hand", "uncut", "cut")
 CUTS = ("columns", "filter", "rows", "partials")
+EARLY, EARLY_FRAME = "early", "40 ms"
 # Sites with the engine of the cloud and the broker of an edge, where an input job reads over the link.
 REMOTE = {f"C{edge}": (CLOUD, edge) for edge in EDGES}
 BIDS = RATE * 46 / 50  # /s
@@ -64,7 +66,9 @@ def _composition(bench: Bench, query: str, way: str) -> Composition:
     if way == "uncut":
         for topic in data["topics"].values():
             topic["at"] = list(REMOTE)
-    if way != "cut" and "cut" in job:
+    if way == EARLY:
+        job["frame"] = EARLY_FRAME
+    elif way != "cut" and "cut" in job:
         job["cut"] = "columns" if way == "uncut" else way
     return bench.platform.composition(yaml.safe_dump(data, sort_keys=False), query)
 
@@ -96,10 +100,11 @@ def summary(found: Sequence[Row]) -> dict[str, Any]:
             same, spans = _equal([each["rows"] for each in others.values()])
             figures |= {f"{query} {profile}: rows_equal": same, f"{query} {profile}: spans": spans}
             failed += [] if same else [f"{query} {profile}: rows_equal"]
-        if way == "cut":
+        if way in ("cut", EARLY):
+            label = f"{query} {profile}" + (f" {EARLY}" if way == EARLY else "")
             for name, value, right in _ratios(row, others):
-                figures[f"{query} {profile}: {name}"] = value
-                failed += [] if right else [f"{query} {profile}: {name}"]
+                figures[f"{label}: {name}"] = value
+                failed += [] if right else [f"{label}: {name}"]
     return figures | {"failed": failed}
 
 
@@ -121,7 +126,7 @@ def cost(figures: Mapping[str, Any]) -> float:
 
 
 def _ratios(row: Row, others: Mapping[str, Row]) -> Iterator[tuple[str, float, bool]]:
-    """The figures of ``cut`` relative to other ways, each with true if it is within its bound."""
+    """The figures of a cut relative to other ways, each with true if it is within its bound."""
     own = row["measured"]
     if (cloud := others.get("cloud")) is not None:
         wan = own["wan"] / cloud["measured"]["wan"]

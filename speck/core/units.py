@@ -15,7 +15,8 @@ _NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<unit>[A-Za-zµμ
 class Unit:
     """A kind of quantity: the sizes of its units in the base unit, a valid example, and the base unit's name.
 
-    A bare number is in the unit ``""``; a kind without that unit takes none but 0.
+    A bare number is in the unit ``""``; a kind without that unit takes none but 0.  ``base`` is the name of
+    the base unit.
     """
 
     sizes: Mapping[str, Fraction]

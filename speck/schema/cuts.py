@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Fields = Mapping[str, Any]
 
-CUT, REST = "cut", "rest"
+CUT, REST, FRAME = "cut", "rest", "frame"
 MOST_NAME = 60  # characters of the name of a query with a cut; those of its jobs are longer
 MOST_INPUTS = 8  # sites of a table
 _ADDRESS = re.compile(r"\w+://[\w.:\[\]/%-]+")
@@ -71,6 +71,8 @@ def _whole(fields: Fields, query: Query, resolver: Resolver, report: FaultReport
     """The job of a query without a cut, which reads at the site of its table."""
     if report.data.get(REST) is not None:
         report.add(REST, "needs a cut (expected the 'site' of the job, or 'cut: auto')")
+    if report.data.get(FRAME) is not None:
+        report.add(FRAME, "needs a query with a 'rest' (expected none: each row is a message of its own)")
     if query.table.sites and "source_broker" not in fields:
         if _known(query.table, resolver):
             fields = {**fields, "source_broker": query.table.sites[0]}
@@ -189,6 +191,21 @@ class _Parts:
             self._report.add(CUT, f"needs a 'rest' in a query without windows ({right})")
         if self._has_rest and not self._query.program.stateful:
             self._read_event_time()
+        self._set_frame()
+
+    def _set_frame(self) -> None:
+        """Let rows wait for others of their frame as long as the job says."""
+        from speck.sql.cuts import has_steps, stepped
+
+        if self._report.data.get(FRAME) is None:
+            return
+        if not self._has_rest:
+            right = "expected none: each row is a message of its own"
+            self._report.add(FRAME, f"needs a query with a 'rest' ({right})")
+        elif self._query.program.windows is not None or not has_steps(self._program):
+            self._report.add(FRAME, "does not fit a query with windows (expected none: rows wait for these)")
+        elif FRAME in self._fields:
+            self._program = stepped(self._program, self._fields[FRAME])
 
     def _read_event_time(self) -> None:
         """Let a query without windows read the event time of its table, by which its frames end."""

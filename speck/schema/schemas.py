@@ -54,7 +54,7 @@ from speck.schema.fields import (
     Text,
     WholeNumber,
 )
-from speck.sql.types import FORMATS
+from speck.sql.types import FORMATS, STEP_MS
 
 _DOTTED = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*\Z")
 MOST_SQL = 64 * 1024  # characters
@@ -260,6 +260,13 @@ class JobSchema(StrictSchema):
         "the site of the operators behind the `cut` of a query, as its windows",
         expected="a site's name",
         example="D",
+    )
+    frame = Quantity(
+        "longest time, by the event time, for which rows of an input job of a query without windows wait for "
+        f"others of their message; {STEP_MS} ms by default",
+        SECONDS,
+        lambda seconds: int(seconds * 1000),
+        bounds=(0.01, 60),
     )
     engine = Text(
         "kind of engine; by default from the scheme of `spe_address` (sc, spark: Spark; http, https: Flink)",

@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from speck.sql.frames import MOST_ROWS, MOST_WAITING, STEP_MS
+from speck.sql.frames import MOST_ROWS, MOST_WAITING
 from speck.sql.program import (
     FRAME,
     TIMES_FRAME,
@@ -24,7 +24,18 @@ from speck.sql.program import (
     columns_in,
     renumbered,
 )
-from speck.sql.types import COLUMNS, CUTS, FILTER, PARTIALS, ROWS, WINDOW_COLUMNS, Column, Contract, Type
+from speck.sql.types import (
+    COLUMNS,
+    CUTS,
+    FILTER,
+    PARTIALS,
+    ROWS,
+    STEP_MS,
+    WINDOW_COLUMNS,
+    Column,
+    Contract,
+    Type,
+)
 
 _FORM_DIGITS = 8
 _SLIDES_OF_GAP = 5
@@ -43,7 +54,26 @@ def timed(program: Program, table: Contract) -> Program:
     if column not in read.columns:
         at = table.columns.index(column) if table.format == "csv" else 0
         read = replace(read, columns=(*read.columns, column), positions=(*read.positions, at))
-    return replace(program, input=replace(read, event_time=read.columns.index(column)))
+    at = read.columns.index(column)
+    return replace(program, input=replace(read, event_time=at, step_ms=STEP_MS))
+
+
+def has_steps(program: Program) -> bool:
+    """True if rows of input jobs wait for others of their frame, and for no windows: see :func:`stepped`."""
+    join = program.join
+    return program.input.step_ms is not None if join is None else join.bounds is not None
+
+
+def stepped(program: Program, step_ms: int) -> Program:
+    """A query that :func:`has_steps`, with another length of these, ms of event time."""
+    join = program.join
+    if join is None:
+        return replace(program, input=replace(program.input, step_ms=step_ms))
+    left, right = (
+        replace(each, windows=replace(_windows(each), size_ms=step_ms, slide_ms=step_ms))
+        for each in join.sides
+    )
+    return replace(program, join=replace(join, sides=(left, right)))
 
 
 def cuts_by_table(program: Program) -> tuple[tuple[str, ...], ...]:
@@ -87,7 +117,7 @@ def rest_of(program: Program, *inputs: Sequence[str]) -> Program:
 
 
 def _rest(program: Program, inputs: Sequence[str]) -> Program:
-    read = replace(program.input, format=FRAME, positions=(0,) * len(program.input.columns))
+    read = replace(program.input, format=FRAME, positions=(0,) * len(program.input.columns), step_ms=None)
     takes = Takes(tuple(inputs), _kept(program), _computed(program), TIMES_FRAME)
     where = None if program.windows is None else program.where
     return replace(program, input=read, where=where, takes=takes)
@@ -149,10 +179,10 @@ def _merging(program: Program, part: Program, sends: Sends) -> Program:
 
 def _rows_of(program: Program, cut: str) -> Program:
     """The part up to a cut of a query without windows: the rows that fulfil the condition, by any cut."""
-    time = program.input.event_time
+    time, step = program.input.event_time, program.input.step_ms or STEP_MS
     if time is None:
         raise ValueError("the query has neither windows nor an event time (expected one with a cut)")
-    part = replace(program, format=FRAME, sends=Sends(cut, time, STEP_MS, MOST_WAITING, TIMES_FRAME))
+    part = replace(program, format=FRAME, sends=Sends(cut, time, step, MOST_WAITING, TIMES_FRAME))
     if cut == ROWS:
         found = _computed(program)
         columns = tuple(program.columns[each] for each in found)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from speck.sql import times
-from speck.sql.program import FRAME, TOPIC_POSITION, Expression, Join, Merge, Program, Rank, Windows
+from speck.sql.program import FRAME, TOPIC_POSITION, Expression, Join, Merge, Program, Rank, Sends, Windows
 from speck.sql.types import WINDOW_COLUMNS, Column
 
 _INFIX: Mapping[str, str] = {
@@ -50,7 +50,7 @@ def _operators(program: Program) -> Iterator[tuple[str, str]]:
     decoded = [each for each, at in zip(read.columns, read.positions, strict=True) if at != TOPIC_POSITION]
     if program.sends is not None:
         yield "cut", program.sends.cut
-        yield "frame", "" if program.sends.rows == 1 else f"up to {program.sends.rows} rows"
+        yield "frame", _frame(program.sends)
     if program.takes is not None:
         yield "inputs", ", ".join(program.takes.inputs)
     yield "decode", _messages(read.format, decoded)
@@ -69,6 +69,10 @@ def _operators(program: Program) -> Iterator[tuple[str, str]]:
     yield "encode", _messages(program.format, program.output)
 
 
+def _frame(sends: Sends) -> str:
+    return "" if sends.rows == 1 else f"up to {sends.rows} rows of {length(sends.step_ms)}"
+
+
 def _joined(program: Program, join: Join) -> Iterator[tuple[str, str]]:
     """The operators of a join: those of each table by its name, and those behind it."""
     if program.takes is not None:
@@ -83,6 +87,7 @@ def _joined(program: Program, join: Join) -> Iterator[tuple[str, str]]:
         names += columns
     equal = " AND ".join(f"{one} = {other}" for one, other in zip(*keys, strict=True))
     yield "join", f"{equal}, {pairs(join)}"
+    yield "progress", "" if join.bounds is None else f"in steps of {length(join.windows.slide_ms)}"
     yield "keep", shown(program.having, names)
     distinct = "DISTINCT " if join.distinct else ""
     yield "columns", f"{distinct}{_named(program.output, program.select, names)}"

@@ -25,13 +25,9 @@ from speck.sql.types import CUTS, Column, Type
 VERSION = 1  # of a frame without a row, or with the values of one
 MOST_ROWS = 64  # of a frame
 MOST_BYTES = 8 * 1024  # of a frame with several rows, if each had its own times
-# Messages whose rows are in a frame of an input job without windows: brokers deliver as many before the first
-# is acknowledged, if their limit is that of EMQX or greater.
-MOST_WAITING = 32
-# The steps of the progress, ms of event time, of a query without windows and of a join by time: rows wait for
-# others of their frame until the next one, and so does a result of such a join, for a step of each input.
-# Shorter ones make results earlier, and more frames.
-STEP_MS = 250
+# Messages whose rows are in a frame of an input job without windows.  A broker that delivers fewer before the
+# first is acknowledged slows the job down; its check says so.
+MOST_WAITING = 64
 MOST_READ_BYTES = 32 * 1024  # of these messages
 _BIGINTS = range(-(2**63), 2**63)
 _HEAD = 3  # version, cut and progress

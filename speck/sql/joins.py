@@ -9,12 +9,11 @@ from sqlglot import exp
 
 from speck.sql.distances import Distance, distance
 from speck.sql.faults import SqlError
-from speck.sql.frames import STEP_MS
 from speck.sql.functions import Bound
 from speck.sql.program import Expression, Input, Join, Program, Windows, columns_in, renumbered
 from speck.sql.scope import Faulty, Scope, Visible, has_aggregates
 from speck.sql.selects import MOST_WINDOW_MS, Binder, Query, Rows, conjunction, input_of_table
-from speck.sql.types import TOPIC, WINDOW_COLUMNS, Column, Contract, Type
+from speck.sql.types import STEP_MS, TOPIC, WINDOW_COLUMNS, Column, Contract, Type
 
 _FORM = (
     "expected ON with an equality of columns, and of window_start and window_end of both tables, or bounds "

@@ -34,8 +34,9 @@ class Input:
     """The columns that a query reads.
 
     ``positions`` are those of the columns in a line of CSV, counted from 0 (``TOPIC_POSITION``: the topic of
-    the message).  ``watermark_ms`` is the lag of rows.  ``event_time`` is the index of that column for the
-    parts of a query without windows and joins; ``None`` for other programs.
+    the message).  ``watermark_ms`` is the lag of rows.  For the parts of a query without windows and joins,
+    ``event_time`` is the index of that column, and ``step_ms`` the time after which a frame ends; both are
+    ``None`` for other programs.
     """
 
     format: str
@@ -43,6 +44,7 @@ class Input:
     positions: tuple[int, ...]
     watermark_ms: int | None = None
     event_time: int | None = None
+    step_ms: int | None = None
 
 
 TOPIC_POSITION = -1
@@ -245,6 +247,7 @@ class Program:
                 tuple(each["at"] for each in read["columns"]),
                 read["watermark_ms"],
                 read.get("event_time"),
+                read.get("step_ms"),
             ),
             where=_expression(data["where"]),
             columns=tuple(map(_expression, data["columns"])),
@@ -290,11 +293,12 @@ def _takes(data: Mapping[str, Any]) -> Takes:
 def _input_dict(read: Input) -> dict[str, Any]:
     """The input as plain data, without a field that older versions do not have."""
     columns = zip(read.columns, read.positions, strict=True)
+    later = {"event_time": read.event_time, "step_ms": read.step_ms}
     return {
         "format": read.format,
         "columns": [_column(each) | {"at": at} for each, at in columns],
         "watermark_ms": read.watermark_ms,
-        **({} if read.event_time is None else {"event_time": read.event_time}),
+        **{name: value for name, value in later.items() if value is not None},
     }
 
 

@@ -30,7 +30,7 @@ from speck.sql.types import TOPIC, WINDOW_COLUMNS, Column, Contract, Type
 MOST_COLUMNS = 256
 MOST_SLIDES = 1000
 MOST_WINDOW_MS = 366 * 86_400_000
-STEP_MS = 1000  # in which the progress of inputs is sent, where windows are sessions
+SESSION_STEP_MS = 1000  # in which the progress of inputs is sent, where windows are sessions
 RANK_COLUMN = ("rank",)  # until the number of the columns before it is known
 
 
@@ -285,7 +285,7 @@ class Binder:
         slide, size = sizes[0], sizes[-1]
         windows = Windows(size, slide, (), ())
         if name == "session":
-            windows = replace(windows, slide_ms=min(size, STEP_MS), session=True)
+            windows = replace(windows, slide_ms=min(size, SESSION_STEP_MS), session=True)
         elif slide and size:
             self._check_slides(slide, size, node)
         qualifier = alias or table.name

@@ -38,6 +38,10 @@ class Unit(StrEnum):
 
 
 FORMATS = ("json", "csv")
+# The default step of the progress, ms of event time, where windows give none: in a query without windows and
+# in a join by time.  Rows wait for others of their frame until the next step, and so does a result of such a
+# join, for a step of each input.  A shorter one makes results earlier, and more frames.
+STEP_MS = 300
 # The cuts of queries: up to which operator input jobs work.
 CUTS = COLUMNS, FILTER, ROWS, PARTIALS = ("columns", "filter", "rows", "partials")
 NO_CUT = "none"

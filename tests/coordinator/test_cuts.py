@@ -174,7 +174,7 @@ def test_the_chosen_cut_makes_the_jobs_of_the_same_cut_by_hand(bench: Bench) -> 
 def test_what_runs_is_planned_again_without_a_change(bench: Bench) -> None:
     bench.apply(TEXT)
     assert kinds_of(bench.plan(TEXT)) == {"Keep"}
-    bench.profiles = dict.fromkeys(INPUTS, profile(1000.0, 0.01))
+    bench.profiles = dict.fromkeys(INPUTS, profile(1000.0, 0.005))
     assert kinds_of(bench.plan(TEXT)) == {"Keep"}
 
 

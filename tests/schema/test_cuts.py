@@ -342,7 +342,7 @@ def test_a_query_without_windows_may_have_a_rest(root: Path) -> None:
     assert topics.startswith("speck/sql/q5/") and rest.source_topic == f"{topics}/+"
     assert (rest.sink_topic, rest.parallelism, one.parallelism) == ("results/q5", 2, 1)
     sends, takes = program(one).sends, program(rest).takes
-    assert sends is not None and (sends.cut, sends.step_ms, sends.rows) == ("filter", 250, 32)
+    assert sends is not None and (sends.cut, sends.step_ms, sends.rows) == ("filter", 300, 64)
     assert takes is not None and takes.inputs == ("bids-a", "bids-b")
     assert program(one).input.columns[sends.time].name == "time"
     for job in found.values():
@@ -407,6 +407,48 @@ def test_a_fault_of_a_rest_without_windows_names_what_is_right(
     assert len(found) == 1 and found[0][0] == line and part in found[0][1], found
 
 
+# --- frames
+
+FRAME = ("  rest: D\n", "  rest: D\n  frame: 0.05 s\n")
+
+
+def test_rows_wait_for_others_of_their_frame_as_long_as_the_job_says(root: Path) -> None:
+    for text, changed in ((WITH_REST, set(INPUTS)), (JOIN, set(jobs(JOIN, root)))):
+        before, after = jobs(text, root), jobs(text.replace(*FRAME), root)
+        assert {name for name in before if before[name] != after[name]} == changed
+        assert [each.sink_topic for each in after.values()] == [each.sink_topic for each in before.values()]
+        sends = [found for each in after.values() if each.query and (found := program(each).sends)]
+        assert {each.step_ms for each in sends} == {50}
+    join = program(jobs(JOIN.replace(*FRAME), root)["q3.rest"]).join
+    assert join is not None and join.windows.slide_ms == 50
+
+
+@pytest.mark.parametrize(
+    ("text", "frame", "part"),
+    [
+        (TEXT, "50 ms", "does not fit a query with windows (expected none: rows wait for these)"),
+        (
+            WITH_REST.replace("  rest: D\n", "").replace("  cut: filter\n", ""),
+            "50 ms",
+            "needs a query with a 'r",
+        ),
+        (WITH_REST, "9 ms", "frame '9 ms' is out of range (expected from 0.01 to 60 s)"),
+        (WITH_REST, "2 minutes", "frame '2 minutes' is out of range (expected from 0.01 to 60 s)"),
+        (WITH_REST, "50", "frame 50 has no unit (expected, for example, "),
+        (
+            WITH_REST.replace("q5\n  engine: flink", "q5"),
+            "[]",
+            "frame [] is not a quantity (expected, for exam",
+        ),
+    ],
+)
+def test_a_fault_of_a_frame_names_what_is_right(text: str, frame: str, part: str, root: Path) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load(text.replace("  sink_topic: results/q5", f"  frame: {frame}\n  sink_topic: results/q5"), root)
+    found = [each.message for each in caught.value.faults]
+    assert len(found) == 1 and part in found[0], found
+
+
 def test_partials_need_an_engine_with_panes(root: Path) -> None:
     text = TEXT.replace("at: [A, B]", "at: [S, A]").replace("  engine: flink\n", "")
     assert jobs(text, root)["q5.bids-s"].engine == "spark"
@@ -420,9 +462,10 @@ def test_the_rest_runs_on_any_engine_that_runs_queries(root: Path) -> None:
     assert jobs(text, root)["q5.rest"].engine == "spark"
 
 
-def test_code_has_no_cut(root: Path) -> None:
+@pytest.mark.parametrize("field", ["cut: filter", "frame: 50 ms"])
+def test_code_has_no_cut_and_no_frames(field: str, root: Path) -> None:
     (root / "x.jar").write_bytes(b"x")
-    text = TEXT.replace("  sql: SELECT auction FROM q5 WHERE n > 5\n", "  cut: filter\n  job_path: x.jar\n")
+    text = TEXT.replace("  sql: SELECT auction FROM q5 WHERE n > 5\n", f"  {field}\n  job_path: x.jar\n")
     with pytest.raises(InvalidInput, match="needs a query"):
         load(text, root)
 

@@ -185,7 +185,16 @@ def test_every_field_is_described(schema: type[Schema]) -> None:
 
 def test_the_job_schema_has_every_field_of_a_job() -> None:
     shown = {shown_name(name) for name in Job.__dataclass_fields__}
-    assert set(JobSchema().fields) == {*shown, "key_split", "for_each", "sql", "format", "cut", "rest"}
+    assert set(JobSchema().fields) == {
+        *shown,
+        "key_split",
+        "for_each",
+        "sql",
+        "format",
+        "cut",
+        "rest",
+        "frame",
+    }
 
 
 def test_a_job_is_shown_as_it_was_read(root: Path) -> None:

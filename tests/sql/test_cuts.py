@@ -143,19 +143,19 @@ def sizes_of(frames: list[list[object]]) -> list[int]:
 
 def test_the_rows_of_some_messages_travel_together_until_the_progress_moves() -> None:
     found = [row(each, a=each) for each in range(70)]
-    assert sizes_of(frames_of("filter", *found)) == [1, 32, 32, 5]  # the first message moves the progress
+    assert sizes_of(frames_of("filter", *found)) == [1, 64, 5]  # the first message moves the progress
     frames = frames_of("filter", *found, row(1200), row(1300), row(1100))
-    assert sizes_of(frames) == [1, 32, 32, 6, 2]
-    assert [each[2] for each in frames] == [START - LAG + each for each in (0, 32, 64, 1200, 1300)]
-    assert [each[1] for each in frames[1][3:] if isinstance(each, list)] == [*range(1, 33)]
+    assert sizes_of(frames) == [1, 64, 6, 2]
+    assert [each[2] for each in frames] == [START - LAG + each for each in (0, 64, 1200, 1300)]
+    assert [each[1] for each in frames[1][3:] if isinstance(each, list)] == [*range(1, 65)]
 
 
 def test_messages_count_for_a_frame_and_not_their_rows() -> None:
     """A change of the condition does not change where frames end."""
     found = [row(each, b=each % 5) for each in range(1, 101)]
-    assert sizes_of(frames_of("columns", *found)) == [1, 32, 32, 32, 3]
-    assert sizes_of(frames_of("filter", *found)) == [1, 26, 25, 26, 2]
-    assert sizes_of(frames_of("filter", *(row(each, b=0) for each in range(64)))) == [0]
+    assert sizes_of(frames_of("columns", *found)) == [1, 64, 35]
+    assert sizes_of(frames_of("filter", *found)) == [1, 51, 28]
+    assert sizes_of(frames_of("filter", *(row(each, b=0) for each in range(128)))) == [0]
     long = [row(each, k="x" * 12_000) for each in range(8)]
     assert sizes_of(frames_of("columns", *long)) == [1, 3, 3, 1]
 
@@ -413,13 +413,13 @@ def test_a_row_is_dropped_once_no_other_one_can_come() -> None:
 
 
 def test_a_late_row_is_not_joined_with_those_that_are_kept() -> None:
-    in_time = [left(9000, 9000), right(9000, 9000)]
-    assert joined(*in_time, right(8999, 9000)) == joined(*in_time)
-    assert len(joined(*in_time, right(9000, 9000))) == 2
-    # The watermark moves in steps of a quarter of a second.
-    between = [left(9200, 9200), right(9200, 9200)]
-    assert joined(*between, right(8999, 9200)) == joined(*between)
-    assert len(joined(*between, right(9000, 9200))) == 2
+    in_time = [left(9100, 9100), right(9100, 9100)]
+    assert joined(*in_time, right(9099, 9100)) == joined(*in_time)
+    assert len(joined(*in_time, right(9100, 9100))) == 2
+    # The watermark moves in steps of 300 ms since 1970.
+    between = [left(9399, 9399), right(9399, 9399)]
+    assert joined(*between, right(9099, 9399)) == joined(*between)
+    assert len(joined(*between, right(9100, 9399))) == 2
 
 
 def test_frames_of_a_third_table_are_none_of_the_query() -> None:

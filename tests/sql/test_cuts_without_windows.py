@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speck.sql.bind import bind
-from speck.sql.cuts import cuts_of, form_of, input_of, rest_of, timed
+from speck.sql.cuts import cuts_of, form_of, input_of, rest_of, stepped, table_of, timed
 from speck.sql.evaluate import evaluate
 from speck.sql.types import Contract, column_of
 from tests.sql.in_parts import INPUTS, Message, in_disorder, run_in_parts, with_cuts
@@ -34,8 +34,8 @@ def test_results_without_windows_are_those_of_the_whole_query(case: Case, all_ro
     assert run_in_parts(with_cuts(text), case.rows, dice) == sorted(whole.messages)
 
 
-def frames_of(cut: str, *found: Message, text: str = PRICES) -> list[list[object]]:
-    part = input_of(with_cuts(text), cut)
+def frames_of(cut: str, *found: Message, text: str = PRICES, step_ms: int = 300) -> list[list[object]]:
+    part = input_of(stepped(with_cuts(text), step_ms), cut)
     return [json.loads(each) for each in evaluate(part, found).messages]
 
 
@@ -59,8 +59,19 @@ def test_frames_of_a_query_without_windows() -> None:
 
 def test_frames_of_a_query_without_windows_end_with_a_step_of_the_event_time() -> None:
     found = [row(at) for at in (0, 10, 20, 249, 250, 260, 700)]
-    assert sizes(frames_of("columns", *found)) == [1, 4, 2]
-    assert sizes(frames_of("columns", *(row(at) for at in range(70)))) == [1, 32, 32, 5]
+    for step, frames in ((250, [1, 4, 2]), (10, [1] * 7), (1000, [1, 6])):
+        assert sizes(frames_of("columns", *found, step_ms=step)) == frames
+    assert sizes(frames_of("columns", *(row(at) for at in range(70)))) == [1, 64, 5]
+
+
+def test_another_step_changes_neither_the_rest_nor_the_topics() -> None:
+    before, after = with_cuts(PRICES), stepped(with_cuts(PRICES), 50)
+    assert form_of(before) == form_of(after) and rest_of(before, INPUTS) == rest_of(after, INPUTS)
+    sends = input_of(after, "columns").sends
+    assert sends is not None and sends.step_ms == 50
+    assert input_of(table_of(rest_of(after, INPUTS), input_of(after, "columns")), "rows").sends == replace(
+        sends, cut="rows"
+    )
 
 
 def test_a_row_that_fills_a_frame_alone_is_in_its_own() -> None:
@@ -75,7 +86,7 @@ def test_a_row_that_fills_a_frame_alone_is_in_its_own() -> None:
 
 def test_no_frame_is_without_a_row_where_nothing_waits_for_the_progress() -> None:
     found = [row(at, b=int(at == 3000)) for at in range(0, 5000, 100)]
-    frames = frames_of("filter", *found, text=f"{PRICES} WHERE b > 0")
+    frames = frames_of("filter", *found, text=f"{PRICES} WHERE b > 0", step_ms=250)
     assert frames == [[3, 2, START + 3000, [5, "x"]]]
 
 

@@ -27,7 +27,7 @@ import java.util.concurrent.TimeUnit;
 public final class MqttSource extends BufferedSource {
     private static final long PROBE_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
     /** Four times as many messages as wait together. */
-    private static final int LEAST_WINDOW = 32;
+    private static final int LEAST_WINDOW = 64;
 
     private final BatchJournal journal;
     private final RecordedBatches records;
