@@ -1,9 +1,8 @@
-"""Agents under the unit that is shipped, upgraded in waves: processes, started again as the unit says."""
+"""Agents under the unit that is shipped, in a real systemd: restarted as it says, and upgraded in waves."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import sysconfig
@@ -25,10 +24,14 @@ from testbed import ROOT
 from testbed.benches.agents import JoiningServer, joining_server
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from testbed.servers.unit import UnitService, keys_of
+from testbed.servers.systemd import Manager, Service, why_not
 from tests.support.trials import trial
 
-pytestmark = pytest.mark.slow("agents, each started several times")
+_REASON = why_not()
+pytestmark = [
+    pytest.mark.slow("agents, each started several times"),
+    pytest.mark.skipif(_REASON != "", reason=_REASON),
+]
 
 OLD, NEW = "1.0", "2.0"
 NAMES = ("s1", "s2")
@@ -54,17 +57,22 @@ SITES = Inventory({each: site(each) for each in NAMES})
 class Machine:
     """The machine of a site: an environment for each version, a link to the one in use, and the agent."""
 
+    service: Service
+
     def __init__(self, directory: Path, name: str) -> None:
         self.name, self.agent, self.opt = name, directory / name / "agent", directory / name / "opt"
         for version in (OLD, NEW):
             self.install(version)
         self.link.symlink_to(f"env-{OLD}")
+
+    def add_to(self, manager: Manager) -> None:
+        """Run the agent by the unit and the drop-in of the guide, with the paths of this machine."""
         given = {"/opt/speck-agent": self.opt, "/var/lib/speck-agent": self.agent}
-        here = [UNIT, DROP_IN]
+        # The directory of its state is that of the manager's user.
+        here = [UNIT, DROP_IN, "[Service]\nReadWritePaths=/var/lib/speck-agent\n"]
         for former, path in given.items():
             here = [text.replace(former, str(path)) for text in here]
-        variables = {"PATH": os.environ["PATH"], "HOME": str(directory)}
-        self.service = UnitService(keys_of(*here), directory / f"{name}.log", variables)
+        self.service = manager.service(self.name, here[0], here[1:])
 
     @property
     def link(self) -> Path:
@@ -132,14 +140,13 @@ class Bed:
 @contextmanager
 def served(directory: Path, names: tuple[str, ...] = NAMES, program: str = LINKED) -> Iterator[Bed]:
     """Sites whose agents have joined a server, and run under their units."""
-    with (
-        joining_server(directory / "server", double_kinds(World()), SITES) as server,
-        ExitStack() as services,
-    ):
+    with joining_server(directory / "server", double_kinds(World()), SITES) as server, ExitStack() as stack:
+        manager = Manager(directory / "systemd")
         machines = {each: Machine(directory, each) for each in names}
         for each in machines.values():
             each.join(server, program)
-            services.enter_context(each.service)
+            each.add_to(manager)
+        stack.enter_context(manager.running())
         bed = Bed(server, machines)
         for name in names:
             bed.await_version(name, OLD)
@@ -157,6 +164,7 @@ def test_agents_are_upgraded_in_waves_under_their_units(tmp_path: Path) -> None:
         bed.restart("s1")
         bed.await_version("s1", NEW)
         assert [each.service.starts for each in bed.machines.values()] == [2, 1]
+        assert bed.machines["s1"].service.codes == [-9]
 
 
 def test_an_environment_that_does_not_start_is_left_again(tmp_path: Path) -> None:
