@@ -121,7 +121,7 @@ def killed(process: Forked) -> Iterator[Forked]:
 
 
 def within(seconds: float, call: Callable[[], int]) -> int | None:
-    """What a call returns, or ``None`` if it does not within the time."""
+    """The result of a call, or ``None`` if it takes longer."""
     results: list[int] = []
     waiting = threading.Thread(target=lambda: results.append(call()), daemon=True)
     waiting.start()
