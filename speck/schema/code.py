@@ -63,9 +63,9 @@ class CodeChecker:
         return code_hash
 
     def check_file(self, fields: Mapping[str, Any], report: FaultReport) -> None:
-        """Report a job's file that is missing or of the wrong type, where the engine is not known."""
+        """Report a job's file that is missing, where the kind of engine is not known."""
         if (job_path := fields.get("job_path")) is not None:
-            self._file(job_path, fields.get("engine", ""), report)
+            self._file(job_path, "", report)
 
     def _file(self, job_path: str, engine: str, report: FaultReport) -> tuple[Path | None, str]:
         """The path and the hash of a job's file; ``None`` and ``""`` with a fault, which is reported."""

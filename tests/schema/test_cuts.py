@@ -247,7 +247,11 @@ def at_each(*addresses: str) -> Inventory:
             "engine 'flink' fits several engines of site 'A': http://a:8081/ and http://a:8082/ (expected a "
             "site with one of this kind, or a pool)",
         ),
-        (("sc://SITE:15002",), ("", ""), "engine 'flink' is not at site 'A', which has sc://a:15002"),
+        (
+            ("sc://SITE:15002", "sc://SITE:15003"),
+            ("", ""),
+            "engine 'flink' is not at site 'A', which has sc://a:15002 and sc://a:15003",
+        ),
     ],
 )
 def test_a_fault_of_several_sites_of_a_join_is_reported_once(

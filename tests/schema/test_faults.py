@@ -221,6 +221,7 @@ jobs:
         (4, "A", "spe_adress"),
         (5, "A", "source_broker"),
         (8, "A", "sink_topic"),
+        (10, "A", "job_path"),
         (11, "jobs[1]", None),
         (12, "A", "job_name"),
         (15, "A", "source_topic"),

@@ -45,6 +45,7 @@ def root_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("files")
     make_jar(root / "jars" / "test-1.jar", "package.ExampleJob")
     (root / "clean.py").write_text("def clean(messages): ...\n")
+    (root / "clean.zip").touch()
     return root
 
 
