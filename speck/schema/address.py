@@ -90,7 +90,8 @@ def _split(address: str) -> SplitResult:
     if not parts.scheme or not address[len(parts.scheme) :].startswith("://"):
         raise BadAddress(NOT_AN_ADDRESS)
     if "@" in parts.netloc:
-        raise BadAddress("contains a user name or password", "logins belong in the site inventory")
+        right = "expected the login as engine_login, broker_login or job_login of the site inventory"
+        raise BadAddress("contains a user name or password", right)
     if "," in parts.netloc and parts.scheme not in _CLUSTER_SCHEMES:
         raise BadAddress(
             "names several hosts", "expected one; for a group, a name that resolves to its leader"

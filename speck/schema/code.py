@@ -181,15 +181,17 @@ def argument_faults(
 ) -> Iterator[str]:
     """A sentence for each argument that is unknown, missing, or of another type than its parameter.
 
-    The types of those that are ``misread`` are not looked at.
+    The types of those that are ``misread`` are not looked at.  One that is missing since its name is misspelt
+    is reported once.
     """
-    known = {each.name: each for each in parameters}
-    for name in arguments.keys() - known.keys():
+    known, meant = {each.name: each for each in parameters}, set[str]()
+    for name in (each for each in arguments if each not in known):
         near = get_close_matches(name, known, n=1)
+        meant.update(near)
         right = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known) or 'none'}"
         yield f"{entry_class!r} takes no argument {name!r} ({right})"
     for name, parameter in known.items():
-        if name not in arguments and parameter.needed:
+        if name not in arguments and parameter.needed and name not in meant:
             yield f"{entry_class!r} needs an argument {name!r} (expected arguments: {{{name}: ...}})"
         elif name in arguments and name not in misread and not _fits(arguments[name], parameter.types):
             expected = _KINDS[parameter.types[-1]]

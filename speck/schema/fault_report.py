@@ -89,7 +89,7 @@ class FaultReport:
         if predicate.startswith(MISSING) and self.misspelt(*steps):
             return
         value, present, line = _walk(self.data, steps)
-        if shown is None and holds_secret(str(steps[-1]), value):
+        if shown is None and (predicate.startswith(MISSING) or holds_secret(str(steps[-1]), value)):
             shown = ""
         text = shown if shown is not None else self._shown(steps, value) if present else ""
         words = [".".join(map(named, steps)), text, predicate]

@@ -124,7 +124,11 @@ class Text(fields.String):
         return super().deserialize(value, attr, data, **kwargs)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
-        fault = text_fault(value, self.expected) or self._fault(value)
+        fault = text_fault(value, self.expected)
+        if fault is None:
+            fault = self._fault(value)
+        elif self.check is not None and isinstance(value, bool | int | float):
+            fault = self.check(str(value)) or fault  # in quotes, it would be no better
         if fault is not None:
             raise ValidationError(fault)
         return str(value)
@@ -191,7 +195,8 @@ class Choice(Text):
     """One of several words."""
 
     def __init__(self, description: str, choices: list[str], **kwargs: Any) -> None:
-        expected = " or ".join(choices)
+        *others, last = choices
+        expected = f"{', '.join(others)} or {last}" if others else last
 
         def check(value: str) -> str | None:
             return None if value in choices else f"is not known (expected {expected})"

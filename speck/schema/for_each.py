@@ -126,7 +126,7 @@ def _jobs(entry: Entry, sites: tuple[str, ...], texts: _Texts, report: FaultRepo
     written = entry.data.get("job_name")
     if len(sites) > 1 and isinstance(written, str) and not any(texts.references(written, None)):
         report.add(
-            "job_name", f"is that of all {len(sites)} jobs of for_each (expected ${{each.site}} in it)"
+            "job_name", f"would be that of {len(sites)} jobs of for_each (expected ${{each.site}} in it)"
         )
     if not report.sound:
         return

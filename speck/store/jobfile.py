@@ -71,7 +71,8 @@ def type_fault(job_path: str, engine: str) -> str | None:
     suffixes = SUFFIXES.get(engine)
     if suffixes is None or Path(job_path).suffix.lower() in suffixes:
         return None
-    return f"has the wrong type for {engine} (expected {' or '.join(suffixes)})"
+    *others, last = suffixes
+    return f"has the wrong type for {engine} (expected {', '.join(others)} or {last})"
 
 
 def sha256_of(file: BufferedReader) -> str:

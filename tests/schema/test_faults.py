@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from speck.binder import Registry
+from speck.binder import Parameter, Registry
 from speck.errors import Fault, InvalidInput
+from speck.schema.code import argument_faults
 from speck.schema.compositions import client_id_conflicts, load_job
 from speck.schema.fault_report import fault_data
 from testbed.benches.examples import MQTT, REGISTRY, SPARK, job
@@ -67,7 +68,7 @@ CLASS = "expected the dotted name of a class or function"
         (CLEAN, "entry_class", "clen", "entry_class 'clen' is not in clean.py"),
         (FLINK, "job_path", "no.jar", "job_path 'no.jar' does not exist (searched in "),
         (FLINK, "job_path", "clean.zip", "has the wrong type for flink (expected .jar or .py)"),
-        (CLEAN, "job_path", "x.jar", "has the wrong type for spark (expected .py or .zip or .whl)"),
+        (CLEAN, "job_path", "x.jar", "has the wrong type for spark (expected .py, .zip or .whl)"),
         (CLEAN, "job_path", "../outside.py", "is outside of the directories"),
         (CLEAN, "job_path", "/etc/speck.py", "is outside of the directories"),
         (CLEAN, "job_path", "link.py", "is outside of the directories"),
@@ -88,7 +89,11 @@ CLASS = "expected the dotted name of a class or function"
         (FLINK, "parallelism", float("nan"), "parallelism nan is not a whole number"),
         (FLINK, "parallelism", "2", "parallelism '2' is not a whole number"),
         (FLINK, "upgrade", "fast", "upgrade 'fast' is not known (expected stateful or stateless)"),
-        (FLINK, "restart", False, f"restart false is true or false, {TEXT}"),
+        (FLINK, "restart", False, "restart false is not known (expected always or never)"),
+        (CLEAN, "trigger", 5, "trigger 5 is not an interval (expected, for example, '2 seconds'"),
+        (CLEAN, "timezone", 1, "timezone 1 is not a time zone (expected a name of the IANA Time Zone"),
+        (CLEAN, "source_topic", None, "source_topic is missing (expected a topic)"),
+        (CLEAN, "source_topic", 5, "source_topic 5 is a number, not text (put it in quotes)"),
         (CLEAN, "trigger", "soon", "trigger 'soon' is not an interval (expected, for example, '2 seconds'"),
         (CLEAN, "trigger", "2", "trigger '2' is not an interval"),
         (CLEAN, "trigger", "0 seconds", "trigger '0 seconds' is not an interval"),
@@ -135,7 +140,8 @@ def test_a_login_written_into_an_address_is_not_repeated(root: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         load(root, FLINK | {"sink_broker": "tcp://me:hunter2@edge:1883"})
     assert "hunter2" not in repr(caught.value.faults)
-    assert "contains a user name or password" in str(caught.value)
+    right = "(expected the login as engine_login, broker_login or job_login of the site inventory)"
+    assert f"contains a user name or password {right}" in str(caught.value)
 
 
 def test_the_value_of_an_unknown_field_is_not_repeated(root: Path) -> None:
@@ -324,3 +330,17 @@ def test_client_ids_that_meet_at_one_broker() -> None:
 
 def test_faults_are_values() -> None:
     assert str(Fault("is wrong", job="A", line=3)) == "line 3: job 'A': is wrong"
+
+
+def test_a_misspelt_argument_is_one_fault() -> None:
+    parameters = [
+        Parameter("limit", needed=True, types=(float,)),
+        Parameter("window", needed=True, types=(str,)),
+    ]
+    assert list(argument_faults("alarms", parameters, {"limt": 1, "window": "1 s"})) == [
+        "'alarms' takes no argument 'limt' (did you mean 'limit'?)"
+    ]
+    assert list(argument_faults("alarms", parameters, {"x": 1, "limit": 1.0})) == [
+        "'alarms' takes no argument 'x' (it takes limit, window)",
+        "'alarms' needs an argument 'window' (expected arguments: {window: ...})",
+    ]

@@ -211,7 +211,7 @@ def test_road_traffic_written_as_five_jobs_is_the_one_of_seventeen() -> None:
         (
             "-${each.site:lower}",
             "",
-            "line 2: job 'clean': job_name 'clean' is that of all 3 jobs of for_each "
+            "line 2: job 'clean': job_name 'clean' would be that of 3 jobs of for_each "
             "(expected ${{each.site}} in it)",
         ),
         (

@@ -180,7 +180,7 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         ),
         (SITE + "    speed: fast\n", "line 5: site 'A': speed 'fast' is not a valid quantity"),
         (SITE + "    price: -1\n", "line 5: site 'A': price -1 is not a valid quantity"),
-        (SITE + "    tier: fog\n", "tier 'fog' is not known (expected edge or region or cloud)"),
+        (SITE + "    tier: fog\n", "tier 'fog' is not known (expected edge, region or cloud)"),
         (SITE + "    uplink: {bandwidth: 0 bit/s}\n", "uplink.bandwidth '0 bit/s' is not more than 0"),
         (SITE + "    uplink: {downlink: 0}\n", "uplink.downlink 0 is not more than 0"),
         (SITE.replace("A:", "any:"), "line 2: site 'any': has a reserved name (expected another"),

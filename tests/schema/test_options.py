@@ -78,7 +78,7 @@ def test_a_warning_has_its_line(root: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"on_error": "ignore"}, "on_error 'ignore' is not known (expected fail or skip or park)"),
+        ({"on_error": "ignore"}, "on_error 'ignore' is not known (expected fail, skip or park)"),
         ({"on_error": "park"}, "park_topic is missing (expected the topic for parked messages"),
         ({"on_error": "skip", "park_topic": "p"}, "park_topic 'p' does not fit on_error 'skip'"),
         ({"park_topic": "p"}, "park_topic 'p' does not fit on_error 'fail' (expected on_error: park)"),
@@ -163,7 +163,7 @@ def test_an_output_mode_is_that_of_a_spark_job(root: Path) -> None:
     assert load(root, CLEAN | {"output_mode": "complete"}).composition.jobs["A"].output_mode == "complete"
     assert load(root, CLEAN).composition.jobs["A"].output_mode is None
     (found,) = faults_of(root, CLEAN | {"output_mode": "sometimes"})
-    assert "output_mode 'sometimes' is not known (expected append or update or complete)" in found
+    assert "output_mode 'sometimes' is not known (expected append, update or complete)" in found
     (found,) = faults_of(root, FLINK | {"output_mode": "update"})
     assert "output_mode 'update' does not fit engine 'flink' (only Spark has output modes)" in found
     old = Registry.of([replace(SPARK, output_modes=False), MQTT])

@@ -375,7 +375,7 @@ def test_jobs_may_be_together_and_apart_where_there_are_sites(root: Path) -> Non
     [
         (
             "mode: sometimes",
-            "line 2: placement: mode 'sometimes' is not known (expected advise or auto or off)",
+            "line 2: placement: mode 'sometimes' is not known (expected advise, auto or off)",
         ),
         (
             "policy: spec",
