@@ -79,6 +79,19 @@ class MissingRightsTest {
     /** Writers send what the lost session had collected only on request, and a note that is not pending asks nobody. */
     @Test
     void aRequestThatIsRefusedForAWhileIsRepeated() throws Exception {
+        broker.close();
+        broker = Mosquitto.start(folder.resolve("bounded"), "autosave_interval 0",
+                "acl_file " + folder.resolve("rights"), "max_queued_messages 100000");
+        assertRepeatsARefusedRequest();
+    }
+
+    /** Mosquitto 2.0 does so after each refusal where its queues have no bound. */
+    @Test
+    void aRequestThatIsRefusedWithTheConnectionIsRepeated() throws Exception {
+        assertRepeatsARefusedRequest();
+    }
+
+    private void assertRepeatsARefusedRequest() throws Exception {
         String complete = "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\"}";
         Topic.retain(broker.url(), NOTE, complete.replace("}", ", \"pending\": true}"));
         Topic.retain(broker.url(), FENCE, "{\"attempt\": 4, \"owner\": \"0a1b\"}");

@@ -105,6 +105,8 @@ public final class SessionKeeper implements ConnectionListener {
     /** The id of a request to resend that the broker has not accepted yet; null for none. */
     private String resendRequest;
     private boolean requestRefused;
+    /** A refused request is repeated at this time of {@link System#nanoTime}, also on a connection opened meanwhile. */
+    private long repetitionNanos;
     /** Null for none. */
     private RetainedText noteBehindRequest;
 
@@ -256,10 +258,17 @@ public final class SessionKeeper implements ConnectionListener {
     }
 
     private void sendRequest() {
-        if (resendRequest != null) {
-            connection.retain(ResendRequest.TOPICS + resendRequest, settings.topic(),
-                    ResendRequest.EXPIRY_SECONDS, REQUEST_ID);
+        if (resendRequest == null) {
+            return;
         }
+        long pauseNanos = requestRefused ? repetitionNanos - System.nanoTime() : 0;
+        if (pauseNanos > 0) { // some brokers end the connection as well: the reader has to read in between
+            Connection present = connection;
+            present.executeLater(() -> repeatRequest(present), TimeUnit.NANOSECONDS.toMillis(pauseNanos) + 1);
+            return;
+        }
+        connection.retain(ResendRequest.TOPICS + resendRequest, settings.topic(),
+                ResendRequest.EXPIRY_SECONDS, REQUEST_ID);
     }
 
     /** The note stays pending until the broker has accepted the request, so that the next reader would ask as well. */
@@ -271,7 +280,7 @@ public final class SessionKeeper implements ConnectionListener {
                 return;
             }
             if (reason >= REFUSED) {
-                repeatLater(from, reason);
+                repeatLater(reason);
                 return;
             }
             resendRequest = null;
@@ -286,7 +295,7 @@ public final class SessionKeeper implements ConnectionListener {
     }
 
     /** Repeats a refused request after growing pauses: a right may be granted, and a quota be free again; lock held. */
-    private void repeatLater(Connection from, int reason) {
+    private void repeatLater(int reason) {
         if (!requestRefused) {
             requestRefused = true;
             LOG.warn("{}: broker {} refuses the request at '{}{}' to send the messages of the lost session again: {}"
@@ -294,7 +303,8 @@ public final class SessionKeeper implements ConnectionListener {
                     settings.session(), settings.login(), ResendRequest.TOPICS, resendRequest, ReasonCodes.text(reason),
                     ResendRequest.TOPICS);
         }
-        from.executeLater(() -> repeatRequest(from), requestBackoff.nextMillis());
+        repetitionNanos = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(requestBackoff.nextMillis());
+        sendRequest();
     }
 
     private void repeatRequest(Connection from) {
