@@ -15,7 +15,7 @@ from speck.store import JobRecord, Store
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A former form of a job that can be started again, and the revision that has it."""
+    """A former form of a job that can be started again, and its revision."""
 
     job: Job
     revision: int

@@ -200,7 +200,7 @@ class Placer:
         reserve: bool = False,
         left_behind: Collection[str] = (),
     ) -> PlacementResult:
-        """Place all movable jobs of a composition anew, as a request has it.
+        """Place all movable jobs of a composition again, as requested.
 
         ``reserve`` is for :meth:`reservation`, ``left_behind`` as of :meth:`assign`.  Raises
         :class:`~speck.errors.InvalidInput` for wrong names, for a job without a site, and for a policy
