@@ -244,7 +244,7 @@ class MqttBroker(BrokerBinder):
     def _counted(
         self, found: Sequence[Spool], count: Callable[[Sequence[tuple[Spool, int]]], int | None]
     ) -> int | None:
-        """A number from spools, each with the number up to which the broker has it; ``None`` if unknown."""
+        """Return the count of spools, each given with its last number at the broker; ``None`` if unknown."""
         if not found:
             return 0
         try:
