@@ -24,7 +24,8 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from binders.spark.connect.arrow_text import one_text
-from binders.spark.connect.credentials import Keys, channel_credentials, connect_failure
+from binders.spark.connect.child_channel import open_channel
+from binders.spark.connect.credentials import Keys, connect_failure
 from binders.spark.connect.protocol import SparkConnectServiceStub, pb2
 from binders.spark.query.progress import failure_line
 from binders.spark.query.text import first_line
@@ -40,21 +41,8 @@ SLOW = 45.0  # s, for requests that need an analysis, or class loading
 LARGEST = 64 << 20  # bytes of all messages of one answer
 
 _CONNECT_TIMEOUT = 3.0  # s, for a connection alone
-_MEGABYTE = 1 << 20
 _MESSAGES = 100_000  # of one answer
 _CHUNK = 256 * 1024  # bytes of an artifact in one message
-
-_OPTIONS = (
-    ("grpc.max_receive_message_length", 64 * _MEGABYTE),
-    # Otherwise a channel that failed repeats its old failure for up to two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    # A proxy for web pages (http_proxy) would have to resolve and reach the engine itself.
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-)
-
 
 _TLS = "/;use_ssl=true"  # the suffix of an address, as in Spark
 _SIMPLE = pb2.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
@@ -133,15 +121,6 @@ def endpoint_of(address: str, login: Login = Login()) -> Endpoint:  # noqa: B008
             f"{address!r} is not a Spark Connect address (expected sc://HOST:PORT)", address=address
         )
     return Endpoint(host, port or DEFAULT_PORT, login, tls)
-
-
-def open_channel(host: str, port: int, keys: Keys) -> grpc.Channel:
-    """A channel to a server.  Raises :class:`~speck.errors.Unreachable` if the login cannot be used."""
-    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    credentials = channel_credentials(f"sc://{target}", host, keys)
-    if credentials is None:
-        return grpc.insecure_channel(target, options=_OPTIONS)
-    return grpc.secure_channel(target, credentials, options=_OPTIONS)
 
 
 class ConnectClient:
