@@ -11,7 +11,7 @@ import pytest
 from binders.flink.rest.connections import Connections
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.tls import client_context
-from binders.spark.connect.credentials import Keys, channel_credentials
+from binders.spark.connect.credentials import Keys, tls_context
 from speck.core.inventory import Login
 from speck.errors import SpeckError
 from speck.server.tls import Certificate
@@ -22,7 +22,7 @@ USERS: dict[str, Callable[[str, str], object]] = {
     "Flink": lambda certificate, key: Connections(
         "https://127.0.0.1:1/", Login(certificate_file=certificate, key_file=key)
     )._opened(),
-    "Spark Connect": lambda certificate, key: channel_credentials(
+    "Spark Connect": lambda certificate, key: tls_context(
         "sc://h", "h", Keys(certificate_file=certificate, key_file=key)
     ),
     "broker": lambda certificate, key: client_context(

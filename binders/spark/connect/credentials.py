@@ -7,29 +7,32 @@ may require a client certificate.
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import grpc  # type: ignore[import-untyped]
+from h2.exceptions import ProtocolError
 
 from binders.common.bearer import checked_token
 from speck.core.inventory import Login
 from speck.core.pem import pem_fault
 from speck.errors import Unreachable
 
+USER = "speck"  # of all sessions
+
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
-_UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED: (?P<why>[^:]+)")
+# OpenSSL's codes of certificates that do not pass (x509_vfy.h).
+_EXPIRED = 10
+_OF_ANOTHER_NAME = frozenset({62, 64})  # a host name, an address
 
-# gRPC's errors when the other side does not send the SETTINGS frame with which HTTP/2 begins.
-_NOT_HTTP2 = ("Failed parsing HTTP/2", "before receiving SETTINGS frame")
+# OpenSSL's errors for an answer that is not TLS; which one depends on its bytes, and on the version.
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 
-# gRPC's errors of a connection without TLS to a server that expects it.
-_CLOSED = ("Socket closed", "Connection reset by peer", "Broken pipe", "TSI_DATA_CORRUPTED")
+# Its errors when a server ends the connection, as one does that rejects our certificate, or the lack of one.
+_ENDED = ("EOF", "CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,63 +54,28 @@ class Keys:
         token = login.token.reveal() if login.token else None
         return cls(token, login.ca_file, login.certificate_file, login.key_file, tls)
 
+    def needs_tls(self, host: str) -> bool:
+        """False if they may be sent to a host as they are: a token alone goes to this machine only."""
+        return self != Keys(self.token) or (self.token is not None and host not in _LOOPBACK)
 
-def channel_credentials(address: str, host: str, keys: Keys) -> grpc.ChannelCredentials | None:
-    """The credentials of a channel, ``None`` for none.  A token is sent over TLS or to this machine only.
+
+def tls_context(address: str, host: str, keys: Keys) -> ssl.SSLContext | None:
+    """The context of a TLS connection with HTTP/2, ``None`` for one without TLS.
 
     Raises :class:`~speck.errors.Unreachable` if the token or a file cannot be used.
     """
-    if keys == Keys():
+    if keys.token is not None:
+        checked_token(address, keys.token)
+    if not keys.needs_tls(host):
         return None
-    if keys == Keys(keys.token) and host in _LOOPBACK:
-        credentials = grpc.local_channel_credentials()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # ca_file may be of an intermediate authority
+    context.set_alpn_protocols(["h2"])
+    if keys.ca_file is None:
+        context.load_default_certs()
     else:
-        credentials = _tls(address, keys)
-    if keys.token is None:
-        return credentials
-    token = grpc.access_token_call_credentials(checked_token(address, keys.token))
-    return grpc.composite_channel_credentials(credentials, token)
-
-
-def connect_failure(details: str, host: str, login: Login) -> str:
-    """Translate gRPC's description of a failed connection into an explanation for the user."""
-    untrusted = _UNTRUSTED.search(details)
-    if untrusted is not None and "expired" in untrusted["why"]:
-        return "its certificate has expired"
-    if untrusted is not None:
-        expected = f"one signed by {login.ca_file!r}" if login.ca_file else "engine_login with a ca_file"
-        return f"its certificate is not trusted: {untrusted['why']} (expected {expected})"
-    if "Hostname Verification Check failed" in details:
-        return f"its certificate is not for {host!r} (expected that name among its subject alternative names)"
-    if "missing selected ALPN property" in details:
-        return "its TLS does not offer HTTP/2 (expected ALPN h2)"
-    if "WRONG_VERSION_NUMBER" in details:
-        return "it does not speak TLS (expected TLS for a ca_file, or for a token to another machine)"
-    if any(words in details for words in _NOT_HTTP2):
-        return "it does not speak HTTP/2 (expected a Spark Connect server's port, which is 15002 by default)"
-    if not any(words in details for words in _CLOSED):
-        return details
-    if login.ca_file is None:
-        return (
-            "it closes the connection (expected a Spark Connect server; "
-            "if it speaks TLS, engine_login needs a ca_file)"
-        )
-    # gRPC does not report the alert with which the server rejected our certificate (RFC 8446, section 6.2).
-    if login.certificate_file is None:
-        return (
-            "it ends the TLS connection (if it requires a client certificate: certificate_file and key_file)"
-        )
-    return "it ends the TLS connection (it may reject the certificate of engine_login.certificate_file)"
-
-
-def _tls(address: str, keys: Keys) -> grpc.ChannelCredentials:
-    """TLS credentials; the files are checked here, since gRPC's own error does not name them."""
-    context = ssl.create_default_context()
-    trusted = certificate = key = None
-    if keys.ca_file is not None:
         with _usable(address, "ca_file", keys.ca_file, "contains no certificate"):
             context.load_verify_locations(keys.ca_file)
-            trusted = Path(keys.ca_file).read_bytes()
     if keys.certificate_file is not None and keys.key_file is not None:
         with _usable(address, "key_file", keys.key_file, "cannot be used"):
             if (fault := pem_fault(Path(keys.key_file).read_bytes(), key=True)) is not None:
@@ -117,8 +85,43 @@ def _tls(address: str, keys: Keys) -> grpc.ChannelCredentials:
             address, "certificate_file", keys.certificate_file, "contains no certificate for key_file"
         ):
             context.load_cert_chain(keys.certificate_file, keys.key_file, password=str)
-            certificate, key = Path(keys.certificate_file).read_bytes(), Path(keys.key_file).read_bytes()
-    return grpc.ssl_channel_credentials(trusted, key, certificate)
+    return context
+
+
+def connect_failure(failure: Exception, host: str, keys: Keys) -> str:
+    """The reason why a server cannot be reached, for the user, by the error that ended the connection."""
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        return _untrusted(failure, host, keys)
+    if isinstance(failure, ProtocolError):
+        return "it does not speak HTTP/2 (expected a Spark Connect server's port, which is 15002 by default)"
+    if isinstance(failure, ssl.SSLError):
+        reason = failure.reason or str(failure)
+        if any(words in reason for words in _NOT_TLS):
+            return "it does not speak TLS (expected TLS for a ca_file, or for a token to another machine)"
+        if not any(words in reason for words in _ENDED):
+            return f"TLS fails: {reason.replace('_', ' ').lower()}"
+    elif not isinstance(failure, EOFError | ConnectionResetError | BrokenPipeError):
+        return (getattr(failure, "strerror", None) or str(failure) or "timed out").lower()
+    if not keys.needs_tls(host):
+        return (
+            "it closes the connection (expected a Spark Connect server's port; "
+            "if it speaks TLS, engine_login needs a ca_file)"
+        )
+    # The alert with which a server rejects a certificate is often not specific (RFC 8446, section 6.2).
+    if keys.certificate_file is None:
+        return (
+            "it ends the TLS connection (if it requires a client certificate: certificate_file and key_file)"
+        )
+    return "it ends the TLS connection (it may reject the certificate of engine_login.certificate_file)"
+
+
+def _untrusted(failure: ssl.SSLCertVerificationError, host: str, keys: Keys) -> str:
+    if failure.verify_code == _EXPIRED:
+        return "its certificate has expired"
+    if failure.verify_code in _OF_ANOTHER_NAME:
+        return f"its certificate is not for {host!r} (expected that name among its subject alternative names)"
+    expected = f"one signed by {keys.ca_file!r}" if keys.ca_file else "engine_login with a ca_file"
+    return f"its certificate is not trusted: {failure.verify_message} (expected {expected})"
 
 
 @contextmanager

@@ -20,8 +20,7 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.streaming.query import StreamingQuery
 
 from binders.spark.connect.child_channel import open_channel
-from binders.spark.connect.credentials import Keys
-from binders.spark.connect.grpc_client import USER
+from binders.spark.connect.credentials import USER, Keys
 from binders.spark.connect.shipped_imports import shipped_imports
 from binders.spark.query.builder import configure, rehearse, start_query
 from binders.spark.query.spec import QUERY_SETTING, RUN_SETTING, ConnectQuerySpec

@@ -11,38 +11,43 @@ The protocol: ``spark/connect/base.proto`` and ``commands.proto`` of Spark 4.3.
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 from zlib import crc32
 
-import grpc  # type: ignore[import-untyped]
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
 from binders.spark.connect.arrow_text import one_text
-from binders.spark.connect.child_channel import open_channel
-from binders.spark.connect.credentials import Keys, connect_failure
-from binders.spark.connect.protocol import SparkConnectServiceStub, pb2
+from binders.spark.connect.credentials import USER, Keys
+from binders.spark.connect.grpc_channel import (
+    CallFailed,
+    Channel,
+    Limits,
+    NotConnected,
+    NotGrpc,
+    Refused,
+    Status,
+    TooLarge,
+)
+from binders.spark.connect.protocol import pb2
 from binders.spark.query.progress import failure_line
 from binders.spark.query.text import first_line
 from speck.binder.deadline import limited
 from speck.core.inventory import Login
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 
-USER = "speck"
 DEFAULT_PORT = 15002  # of Spark Connect
 
 QUICK = 10.0  # s, for requests that a server answers from memory
 SLOW = 45.0  # s, for requests that need an analysis, or class loading
 LARGEST = 64 << 20  # bytes of all messages of one answer
 
-_CONNECT_TIMEOUT = 3.0  # s, for a connection alone
 _MESSAGES = 100_000  # of one answer
 _CHUNK = 256 * 1024  # bytes of an artifact in one message
+_SERVICE = "/spark.connect.SparkConnectService"
 
 _TLS = "/;use_ssl=true"  # the suffix of an address, as in Spark
 _SIMPLE = pb2.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE
@@ -124,7 +129,7 @@ def endpoint_of(address: str, login: Login = Login()) -> Endpoint:  # noqa: B008
 
 
 class ConnectClient:
-    """The calls to one server, over one channel that all sessions and threads share.
+    """The calls to one server, over connections that all sessions and threads share.
 
     ``session`` is everywhere the UUID of a session of the user :data:`USER`.  Every call has a deadline, and
     raises :class:`~speck.errors.Unreachable`, :class:`~speck.errors.OutcomeUnknown` or
@@ -134,19 +139,11 @@ class ConnectClient:
     def __init__(self, address: str, endpoint: Endpoint) -> None:
         self.address = address
         self._endpoint = endpoint
-        # New keys replace the channel: no call may get one that is just being closed.
-        self._lock = threading.Lock()
-        self._channel: grpc.Channel | None = None
-        self._keys: Keys | None = None  # those that the channel was opened with
-        self._reachable = False  # the last call reached the server
+        self._channel = Channel(address, endpoint.host, endpoint.port)
 
     def close(self) -> None:
-        """Close the channel; no session is touched."""
-        with self._lock:
-            channel, self._channel, self._reachable = self._channel, None, False
-            self._keys = None
-        if channel is not None:
-            channel.close()
+        """Close the connections; no session is touched."""
+        self._channel.close()
 
     # -- sessions
 
@@ -246,11 +243,7 @@ class ConnectClient:
             for name, content in files.items()
             for part in _artifact_parts(name, content)
         )
-        stub = self._stub()
-        try:
-            answer = stub.AddArtifacts(requests, timeout=limited(deadline))
-        except grpc.RpcError as error:
-            raise self._translated(error) from error
+        answer = self._one("AddArtifacts", requests, deadline)
         arrived = {each.name for each in answer.artifacts if each.is_crc_successful}
         if missing := sorted(files.keys() - arrived):
             raise OutcomeUnknown(
@@ -315,107 +308,86 @@ class ConnectClient:
     def _execute(
         self, session: str, plan: pb2.Plan, result: str, deadline: float, most: int = LARGEST
     ) -> list[Any]:
-        # Read to the end: a call that is dropped before is cancelled on the server too.
         request = pb2.ExecutePlanRequest(session_id=session, user_context=_user(), plan=plan)
-        stub = self._stub()
-        try:
-            answers = self._received(stub.ExecutePlan(request, timeout=limited(deadline)), most)
-        except grpc.RpcError as error:
-            raise self._translated(error) from error
-        self._reachable = True
+        answers = self._call("ExecutePlan", [request], deadline, Limits(most, _MESSAGES))
         return [getattr(answer, result) for answer in answers if answer.HasField(result)]
-
-    def _received(self, stream: Any, most: int) -> list[Any]:
-        """All messages of a stream.  One that has more than ``most`` bytes is cancelled."""
-        found: list[Any] = []
-        size = 0
-        for answer in stream:
-            size += answer.ByteSize()
-            if size > most or len(found) >= _MESSAGES:
-                stream.cancel()
-                raise OutcomeUnknown(
-                    f"Spark Connect server {self.address}: its answer is too large "
-                    f"(expected {most:,} bytes at most)",
-                    address=self.address,
-                )
-            found.append(answer)
-        return found
 
     def _analysis(self, session: str, **analysis: Any) -> pb2.AnalyzePlanRequest:
         return pb2.AnalyzePlanRequest(session_id=session, user_context=_user(), **analysis)
 
     def _unary(self, method: str, request: Any, deadline: float) -> Any:
-        stub = self._stub()
+        return self._one(method, [request], deadline)
+
+    def _one(self, method: str, requests: Iterable[Any], deadline: float) -> Any:
+        answers = self._call(method, requests, deadline, Limits(LARGEST, 1))
+        if not answers:
+            raise self._translated(NotGrpc("it has no message"))
+        return answers[0]
+
+    def _call(self, method: str, requests: Iterable[Any], deadline: float, limits: Limits) -> list[Any]:
+        """The messages of the answer, all of them: the server cancels a call whose answer is not read."""
+        keys = self._endpoint.keys  # a changed token is used at once
+        sent = (request.SerializeToString() for request in requests)
         try:
-            answer = getattr(stub, method)(request, timeout=limited(deadline))
-        except grpc.RpcError as error:
+            answers = self._channel.call(f"{_SERVICE}/{method}", sent, keys, limits, limited(deadline))
+            return [getattr(pb2, f"{method}Response").FromString(answer) for answer in answers]
+        except CallFailed as error:
             raise self._translated(error) from error
-        self._reachable = True
-        return answer
+        except DecodeError as error:
+            raise self._translated(NotGrpc("a message cannot be decoded")) from error
 
-    def _stub(self) -> Any:
-        if not self._reachable:
-            self._reach()
-        with self._lock:
-            keys = self._endpoint.keys
-            if self._channel is None or keys != self._keys:  # a changed token is used at once
-                # The old channel ends with its calls in progress.
-                self._channel = open_channel(self._endpoint.host, self._endpoint.port, keys)
-                self._keys = keys
-            return SparkConnectServiceStub(self._channel)  # type: ignore[no-untyped-call]
+    def _translated(self, error: CallFailed) -> BinderError:
+        server, address = f"Spark Connect server {self.address}", self.address
+        if isinstance(error, NotConnected):
+            return Unreachable(f"{server} cannot be reached: {error}", address=address)
+        if isinstance(error, TooLarge):
+            return OutcomeUnknown(f"{server}: its answer is too large ({error})", address=address)
+        if isinstance(error, NotGrpc):
+            return self._foreign(str(error))
+        if isinstance(error, Refused):
+            return self._refused(error)
+        return OutcomeUnknown(f"{server} did not answer ({error})", address=address)
 
-    def _reach(self) -> None:
-        # A gRPC call to a host that drops packets reports a timeout only, not that the host is unreachable.
-        endpoint = (self._endpoint.host, self._endpoint.port)
-        try:
-            socket.create_connection(endpoint, timeout=_CONNECT_TIMEOUT).close()
-        except (OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be looked up
-            reason = getattr(error, "strerror", None) or str(error)
-            message = f"Spark Connect server {self.address} cannot be reached: {reason.lower()}"
-            raise Unreachable(message, address=self.address) from error
-
-    def _translated(self, error: grpc.RpcError) -> BinderError:
-        call = cast(grpc.Call, error)
+    def _refused(self, error: Refused) -> BinderError:
         info = error_info(error)
         error_class = info.get("errorClass", "")
         shorten = failure_line if error_class == "PYTHON_EXCEPTION" else first_line
-        code, details = call.code(), shorten(call.details() or "")
-        if code is grpc.StatusCode.UNAUTHENTICATED:
+        details = shorten(str(error)) or error.status.name
+        if error.status is Status.UNAUTHENTICATED:
             message = f"Spark Connect server {self.address} rejects the login (engine_login.token): {details}"
             return ServerRefused(message, address=self.address, error_class=error_class)
-        if not error_class and (code is grpc.StatusCode.UNIMPLEMENTED or details.startswith(_GARBLED)):
-            reason = f"{details or code.name}; is it that server's port?"
-            message = f"{self.address} gave an answer that is not Spark Connect's ({reason})"
-            return OutcomeUnknown(message, address=self.address)
-        if error_class or code not in _LOST_CALLS:
-            message = f"Spark Connect server {self.address}: {details or code.name}"
-            parameters = _parameters(info)
+        if not error_class and error.status is Status.UNIMPLEMENTED:
+            return self._foreign(details)
+        if error_class or error.status not in _LOST_CALLS:
+            message = f"Spark Connect server {self.address}: {details}"
             return ServerRefused(
-                message, address=self.address, error_class=error_class, parameters=parameters
+                message, address=self.address, error_class=error_class, parameters=_parameters(info)
             )
-        self._reachable = False
-        if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details.lower():
-            reason = connect_failure(details, self._endpoint.host, self._endpoint.login)
-            message = f"Spark Connect server {self.address} cannot be reached: {reason}"
-            return Unreachable(message, address=self.address)
-        message = f"Spark Connect server {self.address} did not answer ({code.name.lower()}: {details})"
+        message = (
+            f"Spark Connect server {self.address} did not answer ({error.status.name.lower()}: {details})"
+        )
+        return OutcomeUnknown(message, address=self.address)
+
+    def _foreign(self, reason: str) -> OutcomeUnknown:
+        message = (
+            f"{self.address} gave an answer that is not Spark Connect's ({reason}; is it that server's port?)"
+        )
         return OutcomeUnknown(message, address=self.address)
 
 
-_GARBLED = "Exception deserializing response"  # gRPC's message about a malformed answer
-_LOST_CALLS = frozenset(
-    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
-)
+_LOST_CALLS = frozenset({Status.UNAVAILABLE, Status.DEADLINE_EXCEEDED, Status.CANCELLED})
 
 
-def error_info(error: grpc.RpcError) -> Mapping[str, str]:
+def error_info(error: Refused) -> Mapping[str, str]:
     """The metadata of an error (google.rpc.ErrorInfo), such as ``errorClass``; empty if there is none."""
-    status = rpc_status.from_call(error)
-    for detail in status.details if status is not None else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Is(info.DESCRIPTOR):
-            detail.Unpack(info)
-            return dict(info.metadata)
+    try:
+        status = status_pb2.Status.FromString(error.details)
+        for detail in status.details:
+            info = error_details_pb2.ErrorInfo()
+            if detail.Unpack(info):
+                return dict(info.metadata)
+    except DecodeError:
+        pass
     return {}
 
 

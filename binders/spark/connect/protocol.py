@@ -3,7 +3,7 @@
 ``import pyspark.sql.connect.proto`` imports its parent packages first, and with them pandas, Arrow and numpy:
 some 90 MB that no request needs.  So the package of the messages is loaded by its place alone, and leaves no
 name behind: a program that imports PySpark later loads all of it.  The messages of both are the same classes,
-since protobuf has one for each description.
+since protobuf has one for each description.  Its module of calls is left out, which would import grpc.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyspark.sql.connect.proto as pb2
-    from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
 _NAME = "pyspark.sql.connect.proto"
+_CALLS = f"{_NAME}.base_pb2_grpc"
 
 
 def _messages() -> ModuleType:
@@ -37,6 +37,7 @@ def _messages() -> ModuleType:
         raise ModuleNotFoundError(f"No module named {_NAME!r}", name=_NAME)
     module = module_from_spec(spec)
     sys.modules[_NAME] = module  # its modules import one another by this name
+    sys.modules[_CALLS] = ModuleType(_CALLS)
     vars(module)["__getattr__"] = _module_of  # otherwise, they would import the topmost package too
     try:
         spec.loader.exec_module(module)
@@ -55,6 +56,5 @@ def _module_of(name: str) -> ModuleType:
 
 if not TYPE_CHECKING:
     pb2 = _messages()
-    SparkConnectServiceStub = pb2.SparkConnectServiceStub
 
-__all__ = ["SparkConnectServiceStub", "pb2"]
+__all__ = ["pb2"]

@@ -13,7 +13,7 @@ from importlib.abc import MetaPathFinder
 
 class Absent(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("pyspark", "pandas", "grpc", "google"):
+        if name.partition(".")[0] in ("pyspark", "pandas", "grpc", "google", "h2"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())

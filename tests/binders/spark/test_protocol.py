@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.slow("each test needs a new interpreter")
 
-HEAVY = ("pandas", "pyarrow", "numpy", "py4j", "pyspark.sql")
+HEAVY = ("pandas", "pyarrow", "numpy", "py4j", "pyspark.sql", "grpc", "grpc_status")
 
 
 def run(program: str) -> str:
@@ -18,18 +18,18 @@ def run(program: str) -> str:
     return found.stdout.strip()
 
 
-def test_an_import_of_the_client_loads_no_pandas_arrow_or_numpy() -> None:
+def test_an_import_of_the_client_loads_no_pandas_arrow_numpy_or_grpc() -> None:
     listed = "import sys, binders.spark.connect.engine; print(*(each for each in sys.modules))"
     loaded = run(listed).split()
     assert "binders.spark.connect.protocol" in loaded
     assert [each for each in HEAVY if each in loaded] == []
 
 
-def test_an_agent_with_spark_loads_no_http_client_and_nothing_for_profiles() -> None:
+def test_an_agent_with_spark_loads_no_http_client_no_grpc_and_nothing_for_profiles() -> None:
     agent = "import sys, speck.agent.agent, speck.binder, binders.spark.connect.engine"
     loaded = run(f"{agent}; speck.binder.installed(); print(*sys.modules)").split()
     assert {"binders.flink", "binders.spark.connect.engine"} <= set(loaded)
-    assert [each for each in ("urllib3", "requests", "yaml", "psutil") if each in loaded] == []
+    assert [each for each in ("urllib3", "requests", "yaml", "psutil", "grpc") if each in loaded] == []
 
 
 @pytest.mark.parametrize("first", ["pb2", "pyspark"])
