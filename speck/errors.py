@@ -37,7 +37,8 @@ where they enter (binder, store, client), with the cause chained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -55,7 +56,9 @@ class Fault:
     """One fault or warning about a user's input.
 
     ``job`` and ``field`` locate it (either may be ``None``), ``value`` is the faulty value, ``line`` the
-    1-based line of the YAML text if known, ``message`` the fault and the right form.
+    1-based line of the YAML text if known, ``message`` the fault and the right form.  ``cause`` is the fault
+    without the names of its job and place: those of one query with the same cause are reported as one.
+    ``None`` if it has no like.
     """
 
     message: str
@@ -63,6 +66,7 @@ class Fault:
     field: str | None = None
     value: object = None
     line: int | None = None
+    cause: Hashable = dataclasses.field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line is not None else ""

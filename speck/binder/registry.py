@@ -161,7 +161,8 @@ class Registry:
             broker = self.broker_kind(address)
             if broker is not None and broker.name in kind.lacks_brokers:
                 which = f"a broker of {broker.name}, which {kind.name} does not reach"
-                yield Misfit(field_name, "", f"is {address}, {which} (expected another broker or engine)")
+                fault = f"is {address}, {which} (expected another broker or engine)"
+                yield Misfit(field_name, "", fault, (broker.name, kind.name))
         unsupported = f"is not supported by the binder of {kind.name!r}"
         if needs.trigger is not None and kind.engine != "spark":
             fault = f"does not fit engine {kind.engine!r} (only Spark has micro-batches)"

@@ -21,14 +21,18 @@ class Needs(NamedTuple):
 
 
 class Misfit(NamedTuple):
-    """A field of a job that does not fit a kind of engine: its value, as in a message, and a predicate."""
+    """A field of a job that does not fit a kind of engine: its value, as in a message, and a predicate.
+
+    ``cause`` is that of a predicate with an address, without it.
+    """
 
     field: str
     value: str
     predicate: str
+    cause: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join(filter(None, self))
+        return " ".join(filter(None, (self.field, self.value, self.predicate)))
 
 
 def of_each_scheme(addresses: Iterable[str]) -> tuple[str, ...]:

@@ -5,9 +5,8 @@ They are ordinary jobs.  Their topics are below ``speck/sql/``; their names end 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ Fields = Mapping[str, Any]
 CUT, REST, FRAME = "cut", "rest", "frame"
 MOST_NAME = 60  # characters of the name of a query with a cut; those of its jobs are longer
 MOST_INPUTS = 8  # sites of a table
-_ADDRESS = re.compile(r"\w+://[\w.:\[\]/%-]+")
 _PLACES = ("site", "sites", "spe_address", "source_broker", "with", "apart", "pin", "expects")
 
 
@@ -357,15 +355,15 @@ class _Parts:
 
 
 def _once(faults: Iterable[tuple[str, Fault]]) -> Iterator[Fault]:
-    """The faults of jobs by site; of those that differ only in the site, the first with the other sites."""
-    groups = defaultdict[tuple[str | None, str], list[tuple[str, Fault]]](list)
+    """The faults of jobs by site; of those with one cause, the first with the other sites."""
+    groups = defaultdict[tuple[str | None, Hashable], list[tuple[str, Fault]]](list)
     for site, fault in faults:
-        without_site = _ADDRESS.sub("", fault.message).replace(repr(site), "")
-        groups[fault.field, without_site].append((site, fault))
-    for (_, without_site), found in groups.items():
+        # One without a cause names no site, and is the same at each.
+        groups[fault.field, fault.cause or fault.message].append((site, fault))
+    for found in groups.values():
         first, fault = found[0]
         others = [site for site in dict.fromkeys(site for site, _ in found) if site != first]
-        if others and fault.message != without_site:
+        if others and fault.cause is not None:
             fault = replace(fault, message=f"{fault.message}; likewise at {listed(others, MOST_INPUTS)}")
         yield fault
 

@@ -10,7 +10,7 @@ import datetime
 import json
 import math
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -79,10 +79,18 @@ class FaultReport:
         """True if an unknown field beside it is probably the one at ``path``, misspelt."""
         return path in self._meant
 
-    def add(self, path: str | Sequence[str | int], predicate: str, *, shown: str | None = None) -> None:
+    def add(
+        self,
+        path: str | Sequence[str | int],
+        predicate: str,
+        *,
+        shown: str | None = None,
+        cause: Hashable = None,
+    ) -> None:
         """Add a fault of the value at ``path``: a field, or a field and the keys inside of it.
 
         The message contains the value, or ``shown`` in its place (empty for no value); a secret is not shown.
+        ``cause`` is that of a predicate with the name of a place: see :class:`~speck.errors.Fault`.
         A field that is missing since its name is misspelt is reported once, as an unknown field.
         """
         steps: Sequence[str | int] = (path,) if isinstance(path, str) else path
@@ -95,7 +103,7 @@ class FaultReport:
         words = [".".join(map(named, steps)), text, predicate]
         message = self.subject + " ".join(word for word in words if word)
         reported = value if shown is None else (shown or None)
-        self._append(Fault(message, job=self.job, field=str(steps[0]), value=reported, line=line))
+        self._append(Fault(message, self.job, str(steps[0]), reported, line, cause))
 
     def _shown(self, steps: Sequence[str | int], value: object) -> str:
         """A value as it is written in the file."""

@@ -42,12 +42,14 @@ def check_broker(
     for topic in topics:
         fault = broker.topic_fault(str(fields[topic])) if broker.topic_fault is not None else None
         if fault is not None:
-            report.add(topic, f"{fault}, for broker {address}")
+            report.add(topic, f"{fault}, for broker {address}", cause=("topic", fields[topic], broker.name))
     if name == "sink_broker" and fields.get("retain", False) and not broker.retains:
-        report.add("retain", f"does not fit broker {address}, which retains no messages (expected false)")
+        predicate = f"does not fit broker {address}, which retains no messages (expected false)"
+        report.add("retain", predicate, cause=("retains nothing", broker.name))
     if name == "source_broker" and fields.get("start", LATEST) != LATEST and not broker.replays:
         why = f"of {broker.name}, which keeps no messages that were read"
-        report.add("start", f"does not fit broker {address} {why} (expected latest)")
+        predicate = f"does not fit broker {address} {why} (expected latest)"
+        report.add("start", predicate, cause=("keeps nothing", broker.name))
     if fields.get("key_split") is not None and not broker.splits:
         right = "expected brokers with MQTT"
         report.add("key_split", f"does not fit broker {address} of {broker.name} ({right})", shown="")

@@ -121,18 +121,22 @@ class JobResolution:
         present = " and ".join(redacted(each.spe_address) for each in site.engines)
         kinds = sorted({engine_of(each) for each in addresses})
         if not addresses:
-            self._report.add("engine", f"is not at site {site.name!r}, which has {present}")
+            predicate = f"is not at site {site.name!r}, which has {present}"
+            self._report.add("engine", predicate, cause=("not at site", engine))
         elif self._is_given(named_by):
             self._report.add(
                 named_by, f"has several engines: {present} (choose one by engine or spe_address)"
             )
         elif len(kinds) > 1:  # of a query, whose jobs run at the sites of its tables
             right = f"expected {' or '.join(kinds)}"
-            self._report.add("engine", f"is missing: site {site.name!r} has {present} ({right})")
+            predicate = f"is missing: site {site.name!r} has {present} ({right})"
+            self._report.add("engine", predicate, cause=("missing", *kinds))
         else:
             predicate = f"fits several engines of site {site.name!r}: {present}"
             right = "expected a site with one of this kind, or a pool"
-            self._report.add("engine", f"{predicate} ({right})", shown=repr(kinds[0]))
+            self._report.add(
+                "engine", f"{predicate} ({right})", shown=repr(kinds[0]), cause=("fits several", *kinds)
+            )
         return None
 
     def _engine_kind(self, address: str) -> EngineKind | None:
@@ -145,7 +149,8 @@ class JobResolution:
             return None
         kind = self._registry.engine_kind(engine, address)
         if kind is None:
-            self._report.add("engine", self._places.unserved(engine, address), shown=repr(engine))
+            predicate = self._places.unserved(engine, address)
+            self._report.add("engine", predicate, shown=repr(engine), cause=("unserved", engine))
         return kind
 
     def _broker(self, name: str, site: Site | None) -> str | None:
@@ -260,7 +265,9 @@ class JobResolution:
         check_on_error(fields, kind, report)
         if kind is not None:
             for each in self._registry.misfits(self._needs(kind.engine, resolved), kind):
-                report.add(each.field, each.predicate, shown=None if each.value else "")
+                report.add(
+                    each.field, each.predicate, shown=None if each.value else "", cause=each.cause or None
+                )
             self._check_brokers(resolved)
         if not report.sound or kind is None:
             return None
@@ -314,6 +321,5 @@ class JobResolution:
     def _check_partitions(self, topic: str, broker: BrokerKind, address: str, name: str) -> None:
         if topic in self._partitions and not broker.partitions:
             right = "expected no partitions under 'topics:', or a broker whose topics have some"
-            self._report.add(
-                name, f"has partitions, which broker {address} of {broker.name} does not have ({right})"
-            )
+            predicate = f"has partitions, which broker {address} of {broker.name} does not have ({right})"
+            self._report.add(name, predicate, cause=("partitions", topic, broker.name))

@@ -495,6 +495,14 @@ def test_a_fault_of_all_jobs_of_a_query_is_reported_once() -> None:
     assert message.endswith("; likewise q.t-b")
 
 
+def test_a_fault_of_all_jobs_of_a_query_is_reported_once_whatever_the_topic_is_called() -> None:
+    writer = sql_job("w", "SELECT k FROM t", sink="o'hare")
+    readers = each_site("SELECT v AS n FROM t", {"t-a": "o'hare", "t-b": "o'hare"})
+    (message,) = faults_of_parts({}, readers | {"w": writer})
+    assert message.startswith("job 'w' writes \"o'hare\", which job 'q.t-a' reads: column 'v' is missing")
+    assert message.endswith("; likewise q.t-b")
+
+
 def test_the_first_cut_and_the_last_one_have_other_jobs_for_the_state() -> None:
     whole = {"q": sql_job("q", COUNT)}
     (message,) = faults_of_parts(whole, parts())

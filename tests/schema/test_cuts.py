@@ -262,6 +262,15 @@ def test_a_fault_of_several_sites_of_a_join_is_reported_once(
     assert [each.message for each in caught.value.faults] == [f"{message}; likewise at B, D"]
 
 
+def test_a_fault_of_sites_with_different_numbers_of_engines_is_reported_once(root: Path) -> None:
+    sites = at_each("sc://SITE:15002", "sc://SITE:15003").sites
+    more = replace(sites["B"], engines=(*sites["B"].engines, Engine(spe_address="sc://b:15004")))
+    with pytest.raises(InvalidInput) as caught:
+        load(JOIN, root, Inventory({**sites, "B": more}))
+    message = "engine 'flink' is not at site 'A', which has sc://a:15002 and sc://a:15003"
+    assert [each.message for each in caught.value.faults] == [f"{message}; likewise at B, D"]
+
+
 def test_a_cut_that_is_chosen_later_has_its_options(root: Path) -> None:
     text = TEXT.replace("at: [A, B]", "at: [S, A]").replace("  engine: flink\n", "")
     found = jobs(text.replace("cut: filter", "cut: auto"), root)

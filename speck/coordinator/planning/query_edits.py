@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from speck.coordinator.planning.query_parts import part_faults, part_notes, program_of
 from speck.core.graph import Graph
@@ -23,43 +23,49 @@ from speck.sql.signature import (
     state_faults,
 )
 
-_QUOTED = re.compile(r"'([^']+)'")
 _WRITER, _READER = "writer ", "reader "
 _MIXED = "windows that are open at the change have rows of both conditions"
 _SENT = "the totals of the slides that are open are sent first, before its next message"
+
+
+class _Named(NamedTuple):
+    """A fault, and the names of the jobs that it is about."""
+
+    fault: Fault
+    jobs: tuple[str, ...]
 
 
 def refused_queries(
     desired: Mapping[str, Job], stored: Mapping[str, Deployed], others: Sequence[Job]
 ) -> list[Fault]:
     """A fault for each query whose state, readers or writers do not fit it; ``others`` are jobs elsewhere."""
-    faults = [fault for name, job in desired.items() for fault in _state_faults(job, stored.get(name))]
-    faults += part_faults(desired, stored)
+    faults = [
+        _Named(fault, (name,))
+        for name, job in desired.items()
+        for fault in _state_faults(job, stored.get(name))
+    ]
+    faults += (_Named(fault, ()) for fault in part_faults(desired, stored))
     running = [each.job for name, each in stored.items() if each.started and name in desired]
     faults += [*_contract_faults(desired, others), *_handover_faults(desired, running)]
     return _once(faults, {**{each.job_name: each for each in others}, **desired})
 
 
-def _once(faults: Sequence[Fault], jobs: Mapping[str, Job]) -> list[Fault]:
-    """The faults; of those that differ only in the jobs of one query, the first with the names of the others.
+def _once(faults: Sequence[_Named], jobs: Mapping[str, Job]) -> list[Fault]:
+    """The faults; of those of one query with one cause, the first with the names of the other jobs.
 
-    ``jobs`` are those that may be named, by name.
+    ``jobs`` are all that the faults are about, by name.
     """
-    groups = defaultdict[tuple[str, ...], list[Fault]](list)
-    for fault in faults:
-        message = _QUOTED.sub(lambda found: repr(_query(found[1], jobs)), fault.message)
-        groups[_query(fault.job or "", jobs), fault.field or "", message].append(fault)
-    return [_with_others(first, more, jobs) for first, *more in groups.values()]
+    groups = defaultdict[Hashable, list[_Named]](list)
+    for number, each in enumerate(faults):
+        cause = number if each.fault.cause is None else each.fault.cause
+        queries = tuple(query_name(jobs[name]) or name for name in each.jobs)
+        groups[queries, each.fault.field, cause].append(each)
+    return [_with_others(first, more) for first, *more in groups.values()]
 
 
-def _query(name: str, jobs: Mapping[str, Job]) -> str:
-    """The query of which a name is a job; the name itself for any other."""
-    return (query_name(jobs[name]) if name in jobs else "") or name
-
-
-def _with_others(fault: Fault, others: Sequence[Fault], jobs: Mapping[str, Job]) -> Fault:
-    named = [set(_QUOTED.findall(each.message)) | {each.job or ""} for each in (fault, *others)]
-    more = sorted(name for name in set[str]().union(*named[1:]) - named[0] if name in jobs)
+def _with_others(first: _Named, others: Sequence[_Named]) -> Fault:
+    more = sorted(set[str]().union(*(each.jobs for each in others)).difference(first.jobs))
+    fault = first.fault
     return replace(fault, message=f"{fault.message}; likewise {', '.join(more)}") if more else fault
 
 
@@ -91,14 +97,14 @@ def refused_recuts(
     no file gives the job its former form again.
     """
     faults = [
-        Fault(message, name, "cut")
+        _Named(fault, (name,))
         for name, job in desired.items()
-        for message in _recut_faults(job, stored.get(name), statuses.get(name))
+        for fault in _recut_faults(job, stored.get(name), statuses.get(name))
     ]
     return _once(faults, desired)
 
 
-def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None) -> Iterator[str]:
+def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None) -> Iterator[Fault]:
     before = program_of(deployed.job) if deployed is not None and deployed.started else None
     after = program_of(job)
     if before is None or after is None or before.sends is None or after.sends is None:
@@ -109,16 +115,18 @@ def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None)
     if merges_otherwise(before, after):
         cuts = f"from {before.sends.cut!r} to {after.sends.cut!r}"
         right = f"expected 'cut: {before.sends.cut}' until it runs"
-        yield (
+        message = (
             f"the cut changes {cuts} while the job is {now}: "
             f"rows since its last checkpoint would be counted twice ({right})"
         )
+        yield Fault(message, job.job_name, "cut", cause=("cut", before.sends.cut, after.sends.cut, now))
     elif job.upgrade == "stateful" and frames_end_elsewhere(before, after):
         right = "expected the change once it runs, or 'upgrade: stateless'"
-        yield (
+        message = (
             f"the frames of the query get other bounds while the job is {now}: "
             f"rows since its last checkpoint would be counted twice ({right})"
         )
+        yield Fault(message, job.job_name, "cut", cause=("frames", now))
 
 
 def _former(job: Job, deployed: Deployed | None) -> Program | None:
@@ -138,44 +146,46 @@ def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
     right = "expected the former one, another job_name, or 'upgrade: stateless': open windows are lost then"
     if before is None or after is None:
         change = "becomes a query" if before is None else "becomes code"
-        yield Fault(f"the job {change}: it cannot read the state that it has ({right})", job.job_name, "sql")
+        message = f"the job {change}: it cannot read the state that it has ({right})"
+        yield Fault(message, job.job_name, "sql", cause=change)
         return
     moves = deployed.job.spe_address != job.spe_address and deployed.job.engine != job.engine
     if moves and (after.stateful or leaves_slides(before, after)):
-        yield Fault(f"the state cannot move between engines ({right})", job.job_name, "engine")
+        message = f"the state cannot move between engines ({right})"
+        yield Fault(message, job.job_name, "engine", cause="moves")
     if changes := list(state_faults(before, after)):
         message = f"{'; '.join(changes)}: the state does not fit the new form ({right})"
-        yield Fault(message, job.job_name, "sql")
+        yield Fault(message, job.job_name, "sql", cause=tuple(changes))
 
 
-def _contract_faults(desired: Mapping[str, Job], others: Sequence[Job]) -> Iterator[Fault]:
+def _contract_faults(desired: Mapping[str, Job], others: Sequence[Job]) -> Iterator[_Named]:
     """A fault for each pair of queries, at least one of them desired, that do not understand each other."""
     queries = [each for each in (*desired.values(), *others) if each.query]
     if any(each.job_name in desired for each in queries):
         yield from _pairs(queries, queries, desired)
 
 
-def _handover_faults(desired: Mapping[str, Job], running: Sequence[Job]) -> Iterator[Fault]:
+def _handover_faults(desired: Mapping[str, Job], running: Sequence[Job]) -> Iterator[_Named]:
     """A fault for each new form that does not understand what its former writer has left in the topic."""
     queries = [each for each in desired.values() if each.query]
     former = [each for each in running if each.query]
     changed = [each for each in former if desired[each.job_name] != each]
     # What does not fit now either is no fault of the change, which may be to mend it.
     known = (*_pairs(queries, queries, desired), *_pairs(former if changed else (), former, desired))
-    seen = {fault.message for fault in known}
+    seen = {(fault.cause, jobs) for fault, jobs in known}
     waiting = _pairs(changed, queries, desired, former=True)
-    for fault in (*waiting, *_pairs(queries, changed, desired)):
-        if fault.message not in seen:
-            seen.add(fault.message)
+    for fault, jobs in (*waiting, *_pairs(queries, changed, desired)):
+        if (fault.cause, jobs) not in seen:
+            seen.add((fault.cause, jobs))
             message = (
                 f"{fault.message}; during the change the topic carries both forms (expected another topic)"
             )
-            yield Fault(message, fault.job, fault.field)
+            yield _Named(replace(fault, message=message, cause=("handover", fault.cause)), jobs)
 
 
 def _pairs(
     writers: Sequence[Job], readers: Sequence[Job], desired: Mapping[str, Job], *, former: bool = False
-) -> Iterator[Fault]:
+) -> Iterator[_Named]:
     if not writers or not readers:
         return
     # A job may be on both sides, in two forms.
@@ -193,7 +203,7 @@ def _pairs(
                 yield from _pair_faults(sides[_WRITER][name], reader, desired, former)
 
 
-def _pair_faults(writer: Job, reader: Job, desired: Mapping[str, Job], former: bool) -> Iterator[Fault]:
+def _pair_faults(writer: Job, reader: Job, desired: Mapping[str, Job], former: bool) -> Iterator[_Named]:
     written, read = program_of(writer), program_of(reader)
     if written is None or read is None:
         return
@@ -201,4 +211,5 @@ def _pair_faults(writer: Job, reader: Job, desired: Mapping[str, Job], former: b
         topic = f"job {writer.job_name!r} writes {writer.sink_topic!r}"
         message = f"{topic}, which job {reader.job_name!r} reads: {fault}"
         named = writer if writer.job_name in desired else reader
-        yield Fault(message, named.job_name, "sql")
+        cause = (writer.sink_topic, fault)
+        yield _Named(Fault(message, named.job_name, "sql", cause=cause), (writer.job_name, reader.job_name))
