@@ -79,6 +79,7 @@ class Reconciler:
     _cleanups: Backoff = field(init=False)  # apart: a job that dies is started again without their delay
     _rounds: int = field(default=0, init=False)
     _period: float = field(default=0.0, init=False)
+    _errors: dict[str, str] = field(default_factory=dict, init=False)  # logged ones, by composition
     loop: Loop = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,12 +161,18 @@ class Reconciler:
     # --- a round
 
     def round(self) -> None:
-        """Observe everything once, report drift, and begin to heal it."""
-        with self.metrics.round():
-            self._round()
-        self._rounds += 1
+        """Observe everything once, report drift, and begin to heal it.
 
-    def _round(self) -> None:
+        Raises :class:`~speck.errors.StoreError`, which may be about all compositions, once all the rest of
+        the round is done.
+        """
+        with self.metrics.round():
+            errors = self._round()
+            self._rounds += 1
+            if errors:
+                raise errors[0]
+
+    def _round(self) -> list[StoreError]:
         self.deployments.store.retry()
         generations = self.operations.generations()
         snapshots = self.deployments.snapshots()
@@ -174,18 +181,37 @@ class Reconciler:
             observation.found, AbandonedCopies.of(self.deployments.store.abandoned_attempts())
         )
         self._forget_others(snapshots)
+        errors: list[StoreError] = []
         for snapshot in snapshots:
             name, generation = snapshot.head.name, generations.get(snapshot.head.name, 0)
             # An observation during an operation may show half of its effect.
             if self.operations.is_idle(name) and self.operations.generations().get(name, 0) == generation:
-                self._reconcile(snapshot, observation, copies, generation)
+                try:
+                    self._reconcile(snapshot, observation, copies, generation)
+                    self._errors.pop(name, None)
+                except StoreError as error:
+                    errors.append(error)
+                except Exception as error:  # a defect in one composition must not keep others from healing
+                    self._note_error(snapshot, error)
         if self.readers is not None:
             self.readers.note(snapshots, observation.statuses)
         self.reaper.round(observation.silent)
         self.orphans.retain({each.head.name for each in snapshots})
         self.orphans.report_unknown(copies, {name for each in snapshots for name in each.records})
+        return errors
+
+    def _note_error(self, snapshot: Snapshot, error: Exception) -> None:
+        """Log an error of one composition, once as long as it repeats, and let its jobs name it."""
+        name, text = snapshot.head.name, f"internal error: {error!r}"
+        self.metrics.round_failed()
+        self.drifts.set_waits(dict.fromkeys(snapshot.records.keys() | snapshot.desired.keys(), text))
+        if self._errors.get(name) != text:
+            self._errors[name] = text
+            _log.error("composition %r could not be reconciled, and is tried again", name, exc_info=error)
 
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
+        for name in self._errors.keys() - {each.head.name for each in snapshots}:
+            del self._errors[name]
         known = {name for each in snapshots for name in (*each.records, *each.desired)}
         for name in self._missed.keys() - known:
             del self._missed[name]

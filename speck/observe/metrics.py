@@ -77,7 +77,9 @@ class Metrics:
         self._rounds = histogram(
             "speck_round_duration_seconds", "Duration of the reconciler's rounds", buckets=_ROUNDS
         )
-        self._failures = counter("speck_round_failures", "Rounds of the reconciler that failed")
+        self._failures = counter(
+            "speck_round_failures", "Rounds of the reconciler that failed, as a whole or for a composition"
+        )
         self._requests = counter(
             "speck_http_requests", "Answered requests, by class of status", ("route", "method", "status")
         )
@@ -187,3 +189,7 @@ class Metrics:
         with self._rounds.time(), self._failures.count_exceptions():
             yield
         self._last_round.set(self._clock())
+
+    def round_failed(self) -> None:
+        """Count a composition with which a round of the reconciler failed; the others were reconciled."""
+        self._failures.inc()

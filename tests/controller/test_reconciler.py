@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from graphlib import CycleError
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,9 @@ from speck.apply.operation import Operation
 from speck.controller.backoff import FIRST, JITTER, LONGEST, WELL, exponential
 from speck.controller.reconciler import NEVER
 from speck.coordinator import build
+from speck.core.plan import Plan
 from speck.core.runtime import Drift, JobState
+from speck.core.schedule import Step, schedule
 from speck.core.settings import Settings
 from speck.errors import (
     Busy,
@@ -74,6 +78,37 @@ def test_a_drift_that_the_store_did_not_take_is_reported_by_the_next_round(
     assert bench.reported() == []
     bench.round(2)
     assert bench.reported() == [("drift", "a"), ("healed", "a")]
+
+
+def test_a_composition_that_cannot_be_ordered_keeps_no_other_from_healing(
+    bench: Bench, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.apply(A)
+    operation, _ = user.apply(bench.coordinator, composition(B, name="other"))
+    assert operation.wait(30)
+    world.crash("a")
+    world.crash("b")
+
+    def cyclic(plan: Plan, **options: Any) -> tuple[Step, ...]:
+        if "a" in {each.job.job_name for each in plan.actions}:
+            raise CycleError("nodes are in a cycle", ["a", "a"])
+        return schedule(plan, **options)
+
+    monkeypatch.setattr("speck.controller.reconciler.schedule", cyclic)
+    with monkeypatch.context() as patched:
+        reaped: list[object] = []
+        patched.setattr(bench.coordinator.reconciler.reaper, "round", reaped.append)
+        bench.round(3)
+    assert (len(reaped), [each.attempt.number for each in world.running()]) == (3, [2])
+    assert world.running("b")
+    assert str(bench.job("a")["waits"]).startswith("internal error: CycleError(")
+    failures = bench.services.metrics.registry.get_sample_value("speck_round_failures_total")
+    logged = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert (failures, bench.coordinator.unready_reasons()) == (3, [])
+    assert logged == [f"composition {composition(A).name!r} could not be reconciled, and is tried again"]
+    monkeypatch.undo()
+    bench.round(2)
+    assert world.running("a") and bench.job("a")["drift"] is None
 
 
 def test_a_reader_waits_for_a_silent_writer_that_may_be_put_back_yet(bench: Bench, world: World) -> None:
