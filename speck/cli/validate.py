@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from speck.binder import Registry, installed
+from speck.binder import installed
 from speck.cli.options import (
     ERROR,
     default_sites,
@@ -74,11 +74,12 @@ def _read(
 ) -> tuple[str, tuple[Fault, ...]]:
     """A summary of the file's contents, and its warnings."""
     from speck.schema.inventory import load_inventory
+    from speck.schema.support import support_faults
 
     text = file.read_bytes()
     if _is_inventory(text):
         found = load_inventory(text, variables)
-        if faults := list(_unsupported(found, installed())):
+        if faults := list(support_faults(found, installed())):
             raise InvalidInput(faults, "inventory")
         brokers = f", brokers {', '.join(found.brokers)}" if found.brokers else ""
         return f"sites {', '.join(found.sites) or '(none)'}{brokers}", ()
@@ -113,26 +114,6 @@ def _is_inventory(text: bytes) -> bool:
     except InvalidInput:
         return _SITES.search(text) is not None and _JOBS.search(text) is None
     return isinstance(top, dict) and "sites" in top and "jobs" not in top
-
-
-def _unsupported(inventory: Inventory, registry: Registry) -> Iterator[Fault]:
-    """A fault for each address that no installed binder supports."""
-    for site in inventory.sites.values():
-        for engine in site.engines:
-            address = engine.spe_address
-            if registry.engine_kind_at(address) is None:
-                subject = f"site {site.name!r}"
-                yield _unknown_kind(subject, "spe_address", address, "sc://, spark:// or http(s)://")
-    sites = ((f"site {site.name!r}", site.broker_address) for site in inventory.sites.values())
-    others = ((f"broker {name!r}", broker.broker_address) for name, broker in inventory.brokers.items())
-    for subject, address in (*sites, *others):
-        if registry.broker_kind(address) is None:
-            yield _unknown_kind(subject, "broker_address", address, "tcp://, mqtts:// or kafka://")
-
-
-def _unknown_kind(subject: str, field: str, address: str, expected: str) -> Fault:
-    message = f"{subject}: no binder supports {field} {address!r} (expected {expected})"
-    return Fault(message, field=field, value=address)
 
 
 def _show(

@@ -24,6 +24,7 @@ from speck.core.settings import CLIENT_RATE, ServerSettings, Settings
 from speck.errors import Fault, InvalidInput, SpeckError
 from speck.schema.inventory import NO_VARIABLES, read_inventory
 from speck.schema.logins import inventory_warnings
+from speck.schema.support import support_faults
 from speck.server.agents import (
     AgentSites,
     agents_address,
@@ -72,7 +73,8 @@ def serve(
     """
     tokens, certificate = _tokens(settings), _certificate(settings)
     _refuse_open_door(settings.host, tokens, certificate)
-    inventory, registry = _inventory(settings.sites, variables), installed()
+    registry = installed()
+    inventory = _inventory(settings.sites, variables, registry)
     with collected_seldom(), Signals() as signals, ExitStack() as opened:
         secured = certificate is not None
         check_agents(settings, AgentSites(inventory), secured=secured)
@@ -175,9 +177,14 @@ def _services(
     return services
 
 
-def _inventory(sites: Path | None, variables: Mapping[str, str]) -> Inventory:
-    """The inventory of a file, whose concerns are logged; an empty one without a file."""
+def _inventory(sites: Path | None, variables: Mapping[str, str], registry: Registry) -> Inventory:
+    """The inventory of a file, whose concerns are logged; an empty one without a file.
+
+    Raises :class:`~speck.errors.InvalidInput` for one with faults, or with an address of no installed binder.
+    """
     inventory = read_inventory(sites, variables) if sites is not None else Inventory()
+    if faults := list(support_faults(inventory, registry)):
+        raise InvalidInput([replace(each, message=f"{each.message} ({sites})") for each in faults], "sites")
     for concern in inventory_warnings(inventory):
         _log.warning("%s: %s", sites, concern)
     return inventory

@@ -189,7 +189,14 @@ def test_a_code_is_of_one_site(enrolment: Enrolment) -> None:
         ),
         (ENTRY | {"spe_address": "sc://direct:15002"}, "through its agent, and 'direct' has the same"),
         (ENTRY | {"broker_address": "tcp://far:1883"}, "through its agent, and 'far' has the same"),
-        (ENTRY | {"spe_address": "spark+ssh://street:1"}, "engine spark.ssh://street:1: no installed binder"),
+        (
+            ENTRY | {"spe_address": "spark+ssh://street:1"},
+            "no installed binder supports spe_address 'spark.ss",
+        ),
+        (
+            ENTRY | {"broker_address": "smoke://street:1"},
+            "no installed binder supports broker_address 'smoke",
+        ),
     ],
 )
 def test_a_wrong_description_changes_nothing(

@@ -26,6 +26,7 @@ from speck.link.hello import Hello, Joined, JoinRequest, identity_fault, version
 from speck.link.journal import JournalEntry, at_least, number_in, site_time
 from speck.schema.inventory import check_joining, with_site
 from speck.schema.schemas import check_name
+from speck.schema.support import support_faults
 from speck.store import Event, Store
 from speck.store.agents import AgentRecord, CodeRecord, CodeState
 from speck.store.deployments import nearest
@@ -362,10 +363,8 @@ class Enrolment:
                     f"site {site!r}: {gone} is used by {_shown(jobs)} (expected it among --engine and "
                     "--broker as before, or no job there: move or delete them)"
                 )
-        for engine in found.sites[site].engines:
-            address = engine.spe_address
-            if self.registry.engine_kind_at(address) is None:
-                raise _wrong(f"engine {address}: no installed binder serves it")
+        if faults := list(support_faults(Inventory({site: found.sites[site]}), self.registry)):
+            raise InvalidInput(faults, "site")
         return found, entry
 
     def _keep(self, record: AgentRecord) -> None:
