@@ -165,6 +165,11 @@ class MqttBroker(BrokerBinder):
             connection.disconnect(None if exists else 0)
             return exists
 
+    def has_lost(self, session: str, topic: str) -> bool:
+        """See :meth:`speck.binder.BrokerBinder.has_lost`; a tombstone shows that it was deleted."""
+        records = self._cache.run(lambda control: self._records.read(control, session))
+        return not records.deleted and not (records.is_complete(topic) and self.session_exists(session))
+
     def delete_session(self, session: str) -> None:
         """See :meth:`speck.binder.BrokerBinder.delete_session`.
 

@@ -45,6 +45,12 @@ def dropped_text(waiting: int, session: SessionRecord | AbandonedSession) -> str
     return f"discarded: {most}{count_text(waiting)} that waited at {session.topic!r} of {session.broker}"
 
 
+def lost_text(session: SessionRecord) -> str:
+    """The messages that are given up with a session which its broker has lost, in words."""
+    where = f"{session.topic!r} of {session.broker}"
+    return f"discarded: messages at {where}, which had lost the job's session (number unknown)"
+
+
 def deletion_text(session: AbandonedSession, *, uncounted: bool = False) -> str:
     """The deletion of an abandoned session, in words, with the number of messages that are lost with it.
 

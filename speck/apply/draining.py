@@ -112,12 +112,14 @@ class SourceSwitch:
         engine, broker = pool.engine(form), pool.broker(form.source_broker)
         return Copy(form, record.attempt.session, record.handle, engine, broker)
 
-    def _start_once_more(self, name: str, session: SessionRecord, waiting: int) -> None:
+    def _start_once_more(self, name: str, session: SessionRecord, waiting: int | None) -> None:
         found = self._last_reader(name, session)
         if found is None or found[1].spe_address in self.context.left_behind:
             raise self._refusal(name, session, waiting, "no startable form of it reads there")
         revision, form = found
         self.attempts.stop_all(name, keep_state=True, required=form.upgrade == "stateful")
+        if waiting is None:
+            self.sessions.make(session, again=True)
         try:
             self.attempts.launch(form, revision)
         except (OutcomeUnknown, Unreachable):
@@ -146,33 +148,38 @@ class SourceSwitch:
     def _sessions(self, name: str) -> tuple[SessionRecord, ...]:
         return self.context.record(name).sessions
 
-    def _unprocessed(self, action: Action) -> Iterator[tuple[SessionRecord, int]]:
-        """The sessions with messages that an action leaves and no copy reads, and how many wait."""
+    def _unprocessed(self, action: Action) -> Iterator[tuple[SessionRecord, int | None]]:
+        """The sessions with messages that an action leaves and no copy reads, and how many wait.
+
+        ``None``: its broker has lost the session, so that its writers may retain some.
+        """
         name, history = action.job.job_name, History(self.context.store)
         composition = self.context.operation.composition
         yield from self._unread(name, left_sessions(history, composition, action, self._sessions(name)))
 
-    def _unread(self, name: str, sessions: list[SessionRecord]) -> Iterator[tuple[SessionRecord, int]]:
+    def _unread(self, name: str, sessions: list[SessionRecord]) -> Iterator[tuple[SessionRecord, int | None]]:
         for session in sessions:
             if session in self.processed or session.broker in self.context.left_behind:
                 continue
             if any(_is_read_by(session, copy) and copy.is_up() for copy in self._copies(name)):
                 continue
-            if waiting := self.sessions.waiting(name, session):
-                yield session, waiting
-            else:
+            waiting = self.sessions.waiting(name, session)
+            if waiting == 0:
                 self.processed.add(session)
+            else:
+                yield session, waiting
 
     def _copies(self, name: str) -> list[Copy]:
         copies = map(self._copy, self.context.store.attempts(name))
         return [copy for copy in copies if copy is not None]
 
-    def _refusal(self, name: str, session: SessionRecord, waiting: int, why: str) -> Rejected:
-        message = (
-            f"{waiting_text(waiting, session.topic, session.broker)}, which job {name!r} leaves; they would "
-            f"be lost: {why} (fix the job and apply again, revert the change, or {REMEDY})"
-        )
-        return Rejected(message, address=session.broker)
+    def _refusal(self, name: str, session: SessionRecord, waiting: int | None, why: str) -> Rejected:
+        left = f"{waiting_text(waiting, session.topic, session.broker)}, which job {name!r} leaves; they"
+        if waiting is None:
+            lost = f"{session.broker} has lost the session at {session.topic!r}, which job {name!r} leaves"
+            left = f"{lost}; messages that its writers retain"
+        remedy = f"fix the job and apply again, revert the change, or {REMEDY}"
+        return Rejected(f"{left} would be lost: {why} ({remedy})", address=session.broker)
 
 
 def _is_read_by(session: SessionRecord, copy: Copy) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
+from speck.binder import BrokerBinder
 from speck.core.graph import Endpoint, source_of
 from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
+from speck.errors import Rejected
 from speck.store import JobRecord, SessionRecord
 from speck.store.history import History
 
@@ -37,6 +40,19 @@ def left_sessions(
             and not history.is_reverted(composition, name, each.source, former if runs else None)
         )
     ]
+
+
+def count_unread(broker: BrokerBinder, record: JobRecord, session: SessionRecord) -> int | None:
+    """The messages that wait in a session of a job; takes it over.
+
+    ``None`` if its broker has lost the session: then none wait, and its writers may retain some for it.
+    """
+    waiting = broker.waiting(session.name)
+    if waiting or session in record.unmade_sessions:
+        return waiting
+    with suppress(Rejected):  # by an agent of an earlier version, which does not have the call
+        return None if broker.has_lost(session.name, session.topic) else 0
+    return 0
 
 
 def left_sources(

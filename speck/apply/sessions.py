@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, count
 
-from speck.apply.abandon import Abandoner, dropped_text, shut_out
+from speck.apply.abandon import Abandoner, dropped_text, lost_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_events import SessionEnsured, SessionIntended, SessionsDetached
+from speck.apply.leaving import count_unread
 from speck.binder.retry import with_retries
 from speck.core.graph import source_of
 from speck.core.job import Job, is_replay, owner_in, replay_name, session_name
@@ -53,16 +54,18 @@ class Sessions:
         if not known:
             self.context.note(job.job_name, SessionIntended(session, reads_again(job, record)))
         self._reclaim(session)
-        broker = self.context.pool.broker(session.broker)
         # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
         # Nobody lost one that was never made: writers would send messages of former deployments.
-        ensure = broker.restore_session if made else broker.ensure_session
-        named = session.name, session.topic
+        self.make(session, again=made)
+        self.context.note(job.job_name, SessionEnsured(session))
+
+    def make(self, session: SessionRecord, *, again: bool) -> None:
+        """Have its broker make a session, unless it is there; ``again``: the broker may have lost it."""
+        broker, named = self.context.pool.broker(session.broker), (session.name, session.topic)
         if is_replay(session.name):
             with_retries(partial(broker.begin_session, *named, session.start))
         else:
-            with_retries(partial(ensure, *named))
-        self.context.note(job.job_name, SessionEnsured(session))
+            with_retries(partial(broker.restore_session if again else broker.ensure_session, *named))
 
     def _claim(self, session: SessionRecord) -> None:
         """Have the broker name this store as the owner of a session, which a power cut may have undone."""
@@ -154,14 +157,14 @@ class Sessions:
             self.context.operation.note(name, f"{text} (use --give-up to delete them)")
         return bool(waiting)
 
-    def waiting(self, name: str, session: SessionRecord) -> int:
-        """The messages that wait in a session for a job alone; takes the session over."""
+    def waiting(self, name: str, session: SessionRecord) -> int | None:
+        """The messages that wait in a session for a job alone, as of :func:`count_unread`."""
         if self._is_shared(name, session):
             return 0
         broker = self.context.pool.broker(session.broker)
         try:
             self._reclaim(session)
-            return with_retries(partial(broker.waiting, session.name))
+            return with_retries(partial(count_unread, broker, self.context.record(name), session))
         except SessionOfAnother:
             return 0
 
@@ -198,12 +201,13 @@ class Sessions:
             transaction.put_deleted_session(DeletedSession.of(gone, self.context.clock()))
 
     def _report_waiting(self, name: str, session: SessionRecord) -> None:
-        """Report the messages that are deleted with a session."""
-        waiting = with_retries(partial(self.context.pool.broker(session.broker).waiting, session.name))
-        if waiting:
-            text = dropped_text(waiting, session)
+        """Report the messages that are deleted with a session, or that its writers retain for a lost one."""
+        broker = self.context.pool.broker(session.broker)
+        waiting = with_retries(partial(count_unread, broker, self.context.record(name), session))
+        if waiting != 0:
+            text = lost_text(session) if waiting is None else dropped_text(waiting, session)
             self.context.operation.note(name, text)
-            self.context.report(EventKind.DROPPED, name, f"job {name!r}: {text}", waiting)
+            self.context.report(EventKind.DROPPED, name, f"job {name!r}: {text}", waiting or 0)
 
 
 @dataclass(frozen=True)

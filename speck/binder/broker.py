@@ -115,6 +115,15 @@ class BrokerBinder(ABC):
         """
         self.ensure_session(session, topic)
 
+    def has_lost(self, session: str, topic: str) -> bool:
+        """True if the broker had a session with this topic filter and lost it, or may have saved it before.
+
+        Before, that is, it was subscribed.  Then writers may retain messages for it, which nobody can count;
+        :meth:`restore_session` asks for them.  One that was deleted is not lost.  By default, the broker
+        loses none.  Takes the session over, as :meth:`ensure_session`.
+        """
+        return False
+
     def unsaved(self, session: str, topic: str) -> int | None:
         """The number of messages that the broker lost before they reached a session with this topic filter.
 

@@ -26,6 +26,7 @@ _T = TypeVar("_T")
 _OFFLINE = frozenset(
     (
         "close",
+        "has_lost",
         "last_ended",
         "left_state",
         "state_of",

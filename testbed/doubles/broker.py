@@ -76,6 +76,11 @@ class InMemoryBroker(BrokerBinder):
         with self._call("session_exists", session):
             return session in self._state.sessions
 
+    def has_lost(self, session: str, topic: str) -> bool:
+        with self._call("has_lost", session):
+            self._reject_foreign(session)
+            return session not in self._state.sessions and session not in self._state.tombstones
+
     def delete_session(self, session: str) -> None:
         with self._call("delete_session", session):
             self._reject_foreign(session)

@@ -463,6 +463,61 @@ def test_copy_that_died_before_it_had_drained_runs_once_more_to_do_so(begin: Beg
     assert (running.attempt.session, running.attempt.state is not None) == (named("b", 2), True)
 
 
+def test_session_that_its_broker_lost_is_filled_again_before_the_job_leaves_it(
+    begin: Begin, world: World
+) -> None:
+    """Its writers retain what its broker lost with it; no message waits until they are asked for these."""
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    state = world.broker(BROKER)
+    del state.sessions[named("b")]
+    edited = composition(A_ELSEWHERE, B_ELSEWHERE)
+    (session,) = user.plan(coordinator, edited).leaves
+    assert (session.waiting, session.lossless) == (None, True)
+    hold = world.hold("drained", named("b"))
+    operation, _ = user.apply(coordinator, edited)
+    assert hold.reached.wait(30)
+    assert state.refilled == ["t1"]
+    assert [each.job.source_topic for each in world.running("b")] == ["t1"]
+    hold.release()
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+    assert state.sessions == {named("a"): "t0", named("b", 2): "x1"}
+
+
+@pytest.mark.parametrize("desired", [[A_ELSEWHERE, B_ELSEWHERE], [A]], ids=["rewired", "goes"])
+def test_session_that_its_broker_lost_is_given_up_with_leave_alone(
+    begin: Begin, world: World, desired: list[Job]
+) -> None:
+    coordinator = begin()
+    carry_out(coordinator, composition(A, B))
+    world.crash("b")
+    del world.broker(BROKER).sessions[named("b")]
+    world.fail("submit", Rejected("NameError in jobs.py:3", address=ENGINE), name="b")
+    error = carry_out(coordinator, composition(*desired)).actions["b"].error
+    lost = (
+        "tcp://b1:1883 has lost the session at 't1', which job 'b' leaves; messages that its writers retain"
+    )
+    assert f"{lost} would be lost: " in error and "NameError in jobs.py:3" in error
+    world.broker(BROKER).sessions.pop(named("b"), None)  # the start had asked its writers
+    operation = carry_out(coordinator, composition(*desired), give_up=True)
+    text = "discarded: messages at 't1' of tcp://b1:1883, which had lost the job's session (number unknown)"
+    assert (operation.actions["b"].state, operation.actions["b"].note.endswith(text)) == ("done", True)
+    events = auditlog.entries(coordinator.store, 100, auditlog.Filter())
+    assert f"job 'b': {text}" in [each["message"] for each in events]
+
+
+def test_session_that_was_never_made_is_left_as_one_without_messages(begin: Begin, world: World) -> None:
+    coordinator = begin()
+    world.fail("ensure_session", Rejected("no right", address=BROKER), name=named("a"), times=None)
+    assert carry_out(coordinator, composition(A)).state == "failed"
+    world.heal()
+    operation = carry_out(coordinator, composition(replace(A, source_topic="x0")))
+    assert (operation.state, operation.actions["a"].note) == ("succeeded", "")
+    assert [each.job.source_topic for each in world.running("a")] == ["x0"]
+
+
 def test_dead_copy_that_cannot_run_again_leaves_nothing(begin: Begin, world: World) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A, B))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from speck.apply.leaving import left_sessions
+from speck.apply.leaving import count_unread, left_sessions
 from speck.binder.pool import BinderPool
 from speck.core.graph import source_of
 from speck.core.job import Job
@@ -15,7 +15,7 @@ from speck.core.rewiring import Rewiring, rewirings
 from speck.core.runtime import JobStatus
 from speck.core.waiting import waiting_text
 from speck.errors import BinderError, Fault, InvalidInput
-from speck.store import SessionRecord
+from speck.store import JobRecord, SessionRecord
 from speck.store.deployments import Snapshot
 from speck.store.history import History
 
@@ -43,7 +43,7 @@ class UndrainedSessions:
         actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
         leaving = rewirings(actions, delete_all=not desired)
         found = (
-            self._undrained(name, rewiring, session, _runs(snapshot, name, statuses))
+            self._undrained(snapshot.records[name], rewiring, session, _runs(snapshot, name, statuses))
             for name, rewiring in sorted(leaving.items())
             for session in self._sessions(snapshot, actions[name])
             if session.broker not in self.left_behind
@@ -51,16 +51,16 @@ class UndrainedSessions:
         return tuple(each for each in found if each is not None)
 
     def _undrained(
-        self, name: str, rewiring: Rewiring, session: SessionRecord, runs: bool
+        self, record: JobRecord, rewiring: Rewiring, session: SessionRecord, runs: bool
     ) -> UndrainedSession | None:
         away = rewiring.former.spe_address in self.left_behind
         read = runs and session.source == source_of(rewiring.former)
         # At an abandoned engine, a copy that loses its session for a moment does no harm.
-        waiting = None if read and not away else self._count(session)
+        waiting = None if read and not away else self._count(record, session)
         fate, lossless = self._fate(read, runs, away)
         if waiting == 0 or not fate or (away and waiting is None):
             return None
-        return UndrainedSession(name, session.broker, session.topic, waiting, fate, lossless)
+        return UndrainedSession(record.name, session.broker, session.topic, waiting, fate, lossless)
 
     def _fate(self, read: bool, runs: bool, away: bool) -> tuple[str, bool]:
         """The messages' fate, empty where it goes without saying; and true if none is lost."""
@@ -82,9 +82,9 @@ class UndrainedSessions:
         sessions = snapshot.records[action.job.job_name].sessions
         return left_sessions(self.history, snapshot.head.name, action, sessions)
 
-    def _count(self, session: SessionRecord) -> int | None:
+    def _count(self, record: JobRecord, session: SessionRecord) -> int | None:
         try:
-            return self.pool.broker(session.broker).waiting(session.name)
+            return count_unread(self.pool.broker(session.broker), record, session)
         except BinderError:
             return None
 

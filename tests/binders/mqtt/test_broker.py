@@ -134,10 +134,13 @@ def test_writers_are_asked_to_fill_a_session_that_was_lost(mosquitto: MosquittoS
     broker.ensure_session(SESSION, "in/+")
     broker.restore_session(SESSION, "in/+")
     assert retained(mosquitto, "speck/again/+") == []
+    assert not broker.has_lost(SESSION, "in/+")
     with connection(mosquitto, SESSION):  # a clean start without expiry, so that the session ends
         pass
+    assert broker.has_lost(SESSION, "in/+")
     broker.restore_session(SESSION, "in/+")
     assert retained(mosquitto, "speck/again/+") == [b"in/+"]
+    assert not broker.has_lost(SESSION, "in/+")
 
 
 def test_looking_at_a_session_takes_nothing_from_it(mosquitto: MosquittoServer) -> None:
@@ -361,6 +364,7 @@ def test_a_deletion_that_was_cut_short_is_finished(mosquitto: MosquittoServer) -
         writer.publish(fence_topic(SESSION), text.encode(), retain=True)
     broker.delete_session(SESSION)
     assert not broker.session_exists(SESSION)
+    assert not broker.has_lost(SESSION, "in")
     assert [json.loads(each) for each in retained(mosquitto, "speck/#")] == [json.loads(text)]
 
 

@@ -80,6 +80,7 @@ def test_a_session_that_was_saved_before_its_subscription(
     lose_power(server)
     broker = binder(server)
     assert broker.session_exists(SESSION)
+    assert broker.has_lost(SESSION, "in/+")
     publish(server, "in/1", [b"to nobody"])
     broker.restore_session(SESSION, "in/+")
     assert requests(server) == [b"in/+"]
