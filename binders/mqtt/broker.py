@@ -318,13 +318,17 @@ class MqttBroker(BrokerBinder):
         """Make a session collect a filter alone; with ``refill``, writers send again what it may lack."""
         _check_filter(topic)
         with self._lock(session):
-            found = self._cache.run(lambda control: self._records.begin_note(control, session, topic))
+            # To look for a session makes it: should this process end before it has asked the writers to fill
+            # that, nothing but the note would have the next one ask.
+            found = self._cache.run(
+                lambda control: self._records.begin_note(control, session, topic, pending=refill)
+            )
             others = [each for each in found.topics if each != topic]
             is_new = self._subscribe(session, topic, others)
             incomplete = is_new or not found.is_complete(topic)
             if incomplete and refill:
                 self._cache.run(lambda control: request_resend(control, topic))
-            if incomplete or others:
+            if incomplete or others or refill:
                 self._cache.run(lambda control: self._records.complete_note(control, session, topic))
 
     def _first_messages(self, session: str) -> list[MQTTMessage]:

@@ -36,11 +36,16 @@ class OwnedRecords:
         records.reject_foreign(self.owner, self._address)
         return records
 
-    def begin_note(self, control: Connection, session: str, topic: str) -> MqttSessionRecords:
-        """Add a filter to a session's note, pending if it was not complete; return its former records."""
+    def begin_note(
+        self, control: Connection, session: str, topic: str, *, pending: bool = False
+    ) -> MqttSessionRecords:
+        """Add a filter to a session's note; return its former records.
+
+        The note is pending from then on if it was not complete, or if ``pending``.
+        """
         reject_unfit(control)
         found = self.read(control, session)
-        complete = found.is_complete(topic)
+        complete = found.is_complete(topic) and not pending
         if not complete or not self._is_named(found):
             write_note(control, session, {*found.topics, topic}, self.owner, pending=not complete)
         return found

@@ -91,6 +91,43 @@ class MissingRightsTest {
         assertRepeatsARefusedRequest();
     }
 
+    /** The session that it has made is there by then, and no record tells the next reader that the broker had lost it. */
+    @Test
+    void aReaderThatEndsBeforeItHasAskedLeavesThatToTheNextOne() throws Exception {
+        String complete = "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\"}";
+        Topic.retain(broker.url(), NOTE, complete);
+        Topic.session(broker.url(), "reader", "in/#");
+        Topic.retain(broker.url(), FENCE, "{\"attempt\": 4, \"owner\": \"0a1b\"}");
+        try (CuttingProxy proxy = new CuttingProxy(broker.port());
+                MqttSource first = new MqttSource(settings(proxy.url()), new MemoryJournal())) {
+            first.open(0, 0);
+            proxy.refuse(true);
+            proxy.cut();
+            Topic.forget(broker.url(), "reader");
+            permit(READ, "topic write in/#", "topic write speck/fence/+", "topic write speck/session/+");
+            broker.reload();
+            proxy.refuse(false);
+            Await.until("the session", () -> first.metrics().lostSessions() == 1 && first.metrics().connected());
+            proxy.refuse(true);
+            proxy.cut();
+        }
+        permit(ALL);
+        broker.reload();
+        try (Topic notes = new Topic(broker.url(), NOTE);
+                MqttSource second = new MqttSource(settings(broker.url()), new MemoryJournal())) {
+            assertTrue(notes.take(1).get(0).contains("pending"));
+            second.open(0, 0);
+            try (Topic requests = new Topic(broker.url(), "speck/again/+")) {
+                assertEquals(List.of("in/#"), requests.take(1));
+            }
+            assertEquals(complete, notes.take(2).get(1));
+        }
+    }
+
+    private static SourceSettings settings(String url) {
+        return new SourceSettings(Login.anonymous(url), "reader", "in/#", 65535, 32 << 20, FENCE, 4, false, PATIENCE);
+    }
+
     private void assertRepeatsARefusedRequest() throws Exception {
         String complete = "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\"}";
         Topic.retain(broker.url(), NOTE, complete.replace("}", ", \"pending\": true}"));
@@ -98,10 +135,8 @@ class MissingRightsTest {
         broker.stop();
         permit(READ, "topic write in/#", "topic write speck/fence/+", "topic write speck/session/+");
         broker.start();
-        SourceSettings settings = new SourceSettings(Login.anonymous(broker.url()), "reader", "in/#", 65535, 32 << 20,
-                FENCE, 4, false, PATIENCE);
         try (Topic notes = new Topic(broker.url(), NOTE);
-                MqttSource source = new MqttSource(settings, new MemoryJournal())) {
+                MqttSource source = new MqttSource(settings(broker.url()), new MemoryJournal())) {
             source.open(0, 0);
             Topic.publish(broker.url(), "in/a", List.of("m0"));
             Await.until("a message", () -> source.await(1, TimeUnit.SECONDS.toNanos(1)) >= 1);

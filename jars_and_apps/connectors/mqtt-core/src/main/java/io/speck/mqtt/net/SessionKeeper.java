@@ -12,6 +12,7 @@ import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -63,10 +64,11 @@ public final class SessionKeeper implements ConnectionListener {
         /**
          * Checks that a session that the broker did not have may be made; lock not held.
          *
+         * @param asking true if writers are to fill it: until they are asked, its note says so to the next reader
          * @throws TakenOverException if the session was deleted
          * @throws BrokerException if that cannot be read
          */
-        void checkNote(Duration timeout) throws InterruptedException;
+        void checkNote(boolean asking, Duration timeout) throws InterruptedException;
 
         /** A connection is open; no message has arrived on it, and the fence was not checked again yet; lock held. */
         void begin(Connection opened);
@@ -103,12 +105,11 @@ public final class SessionKeeper implements ConnectionListener {
     /** When the broker began to refuse this reader, in {@link System#nanoTime}; null while it does not. */
     private Long refusedSinceNanos;
     /** The id of a request to resend that the broker has not accepted yet; null for none. */
-    private String resendRequest;
+    private volatile String resendRequest;
     private boolean requestRefused;
     /** A refused request is repeated at this time of {@link System#nanoTime}, also on a connection opened meanwhile. */
     private long repetitionNanos;
-    /** Null for none. */
-    private RetainedText noteBehindRequest;
+    private Supplier<RetainedText> noteBehindRequest;
 
     public SessionKeeper(SourceSettings settings, ReentrantLock lock, Condition changed, Reader reader) {
         this.settings = settings;
@@ -168,7 +169,7 @@ public final class SessionKeeper implements ConnectionListener {
         try {
             throwFailure();
             if (!opened.sessionPresent()) {
-                reader.checkNote(timeout);
+                reader.checkNote(isAsking(), timeout);
             }
             subscribe(opened, timeout);
             reader.checkFence(timeout);
@@ -250,11 +251,16 @@ public final class SessionKeeper implements ConnectionListener {
     /**
      * Asks writers to send the lost messages of the topic again once the session is established; lock held.
      *
-     * @param note what the note of the session says once they are asked; null if it says so already
+     * @param note gives what the note of the session says once they are asked; null if it says so already
      */
-    public void requestResend(RetainedText note) {
+    public void requestResend(Supplier<RetainedText> note) {
         noteBehindRequest = note;
         resendRequest = UUID.randomUUID().toString().replace("-", "");
+    }
+
+    /** True while the broker has not accepted a request to resend. */
+    public boolean isAsking() {
+        return resendRequest != null;
     }
 
     private void sendRequest() {
@@ -286,8 +292,9 @@ public final class SessionKeeper implements ConnectionListener {
             resendRequest = null;
             requestRefused = false;
             requestBackoff.reset();
-            if (noteBehindRequest != null) {
-                from.retain(noteBehindRequest.topic(), noteBehindRequest.text(), 0, NOTE_ID);
+            RetainedText note = noteBehindRequest.get();
+            if (note != null) {
+                from.retain(note.topic(), note.text(), 0, NOTE_ID);
             }
         } finally {
             lock.unlock();

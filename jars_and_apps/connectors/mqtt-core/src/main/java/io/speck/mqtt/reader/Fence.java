@@ -145,26 +145,33 @@ final class Fence {
 
     /**
      * Checks that a session that the broker does not have may be made: its note is there, or the broker has lost both
-     * note and fence.
+     * note and fence. If writers are to be asked for its messages ({@code asking}), the note is pending from then on: the
+     * broker has the session by now, so that nothing else would let a later process ask, should this one end before.
      *
      * @throws TakenOverException if the note is gone
      */
-    void checkNote(Duration timeout) throws InterruptedException {
+    void checkNote(boolean asking, Duration timeout) throws InterruptedException {
         String topic = noteTopic();
         if (topic != null && !forgotten && retained(topic, timeout) == null) {
             throw new TakenOverException("the session of " + settings.session()
                     + " was deleted (there is no message at '" + topic + "')");
         }
+        String last = note;
+        int end = last == null ? -1 : last.lastIndexOf('}');
+        if (asking && end > 0 && !isNotePending()) {
+            note = last.substring(0, end) + ", \"pending\": true}";
+            retain(topic, note, timeout);
+        }
     }
 
     /**
-     * Writes the note again that names the owner; a reader that has seen no owner knows of none to restore. It is pending:
-     * what the session has collected is not known.
+     * Writes the note again, before the session is made. It is pending: what the session has collected is not known. A
+     * process that has seen no owner names none.
      */
     private void restoreNote(Duration timeout) throws InterruptedException {
-        if (noteTopic() != null && !owner.isEmpty() && note == null) {
-            String text = "{\"topics\": [" + quoted(settings.topic()) + "], \"owner\": \"" + owner + "\"";
-            note = text + ", \"pending\": true}";
+        if (noteTopic() != null && settings.topic() != null && note == null) {
+            String named = owner.isEmpty() ? "" : ", \"owner\": \"" + owner + "\"";
+            note = "{\"topics\": [" + quoted(settings.topic()) + "]" + named + ", \"pending\": true}";
             retain(noteTopic(), note, timeout);
         }
     }

@@ -125,8 +125,8 @@ public final class MqttSource extends BufferedSource {
         }
 
         @Override
-        public void checkNote(Duration timeout) throws InterruptedException {
-            fence.checkNote(timeout);
+        public void checkNote(boolean asking, Duration timeout) throws InterruptedException {
+            fence.checkNote(asking, timeout);
         }
 
         @Override
@@ -137,7 +137,7 @@ public final class MqttSource extends BufferedSource {
             acknowledgements.reconnected();
             if (opened.sessionPresent()) {
                 redelivery.begin(buffer.messages());
-                if (settings.topic() != null && fence.isNotePending()) {
+                if (settings.topic() != null && fence.isNotePending() && !keeper.isAsking()) {
                     askWriters();
                 }
                 return;
@@ -166,7 +166,7 @@ public final class MqttSource extends BufferedSource {
 
         private void askWriters() {
             counts.addLostSession();
-            keeper.requestResend(fence.completeNote());
+            keeper.requestResend(fence::completeNote);
         }
 
         @Override

@@ -156,6 +156,19 @@ class FenceTest {
         assertReads(source, "a");
     }
 
+    /** Should it end before it has asked the writers, the session that it has made is there, and its fence. */
+    @Test
+    void aProcessThatFoundNoFenceWritesAPendingNoteBeforeItMakesTheSession() throws Exception {
+        process(1_000).check(PATIENCE);
+        assertEquals("{\"topics\": [\"in/#\"], \"pending\": true}", retained(NOTE));
+        assertFalse(sessionExists());
+        Topic.session(broker.url(), "reader", "in/#"); // the process ends
+        MqttSource next = open(broker.url(), 4);
+        Await.until("the request", () -> "in/#".equals(retained("speck/again/+")));
+        Await.until("the note", () -> "{\"topics\": [\"in/#\"]}".equals(retained(NOTE)));
+        assertReads(next, "a");
+    }
+
     @Test
     void aNewReaderHasASessionFilledThatTheBrokerLostWithItsNote() throws Exception {
         Topic.retain(broker.url(), NOTE, "{\"topics\": [\"in/#\"], \"owner\": \"0a1b\", \"pending\": true}");
