@@ -8,10 +8,13 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileContext;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.UnsupportedFileSystemException;
 
 /** Stores batch records as files in the source's part of the checkpoint, each on disk before it counts. */
 final class HadoopBatchJournal implements BatchJournal {
@@ -22,6 +25,8 @@ final class HadoopBatchJournal implements BatchJournal {
     private final Path folder;
     /** The folder's own path on a local file system; null on others. */
     private final java.nio.file.Path local;
+    /** The same file system, which replaces a file in one step as far as it can, as HDFS does; null if it cannot. */
+    private final FileContext replacing;
 
     HadoopBatchJournal(String checkpointLocation, Configuration configuration) throws IOException {
         this.folder = new Path(checkpointLocation, FOLDER);
@@ -30,6 +35,15 @@ final class HadoopBatchJournal implements BatchJournal {
         this.files = found instanceof LocalFileSystem local ? local.getRawFileSystem() : found;
         files.mkdirs(folder);
         this.local = LocalFolder.of(folder, found);
+        this.replacing = local == null ? contextOf(found, configuration) : null;
+    }
+
+    private static FileContext contextOf(FileSystem files, Configuration configuration) {
+        try {
+            return FileContext.getFileContext(files.getUri(), configuration);
+        } catch (UnsupportedFileSystemException e) {
+            return null;
+        }
     }
 
     /** The rest of the query's checkpoint, two folders up: sources/NUMBER/mqtt-batches. */
@@ -64,14 +78,21 @@ final class HadoopBatchJournal implements BatchJournal {
             out.write(record);
             out.hsync();
         }
-        if (!files.rename(part, whole)) {
+        replace(part, whole);
+        if (local != null) {
+            CheckpointSync.force(local);
+        }
+    }
+
+    /** Without the former record, a batch that began would begin anew with other messages. */
+    private void replace(Path part, Path whole) throws IOException {
+        if (replacing != null) {
+            replacing.rename(part, whole, Options.Rename.OVERWRITE);
+        } else if (!files.rename(part, whole)) { // a local file system replaces the file; others may refuse to
             files.delete(whole, false);
             if (!files.rename(part, whole)) {
                 throw new IOException("cannot write batch record " + whole);
             }
-        }
-        if (local != null) {
-            CheckpointSync.force(local);
         }
     }
 
