@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from testbed.servers.forked import Forked, fork_server, shell_command
+from testbed.servers.forked import Forked, ForkError, fork_server, shell_command
 from testbed.servers.served_process import served
 from tests.fixtures.process import pytest_collection_finish
 
@@ -85,6 +87,53 @@ def test_a_shell_has_its_commands_in_forked_processes(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0] == f"speck, version {version('speck')}"
     assert done.stdout.splitlines()[-1] == "1"
     assert done.stderr.count("variable 'CITY' has no value") == 1
+
+
+def test_who_ends_before_the_answer_does_not_end_the_server() -> None:
+    report, reported = os.pipe()
+    os.close(report)
+    request = {"module": "speck.cli", "imports": [], "arguments": ["--version"], "directory": "/"}
+    with Path(os.devnull).open("r+b") as nowhere:
+        given = [*[nowhere.fileno()] * 3, reported]
+        content = json.dumps(request | {"environment": dict(os.environ)}).encode()
+        socket.send_fds(fork_server(), [content], given)
+    os.close(reported)
+    use_the_server()
+
+
+def test_a_program_that_cannot_be_started_is_an_error_and_costs_no_other_one_its_report() -> None:
+    with pytest.raises(
+        ForkError, match=r"speck.cli was not started: ModuleNotFoundError: .*'no_such_module'"
+    ):
+        Forked("speck.cli", ["--version"], env=os.environ, imports=["no_such_module"])
+    use_the_server()
+
+
+def test_a_process_without_a_report_is_named_with_the_end_of_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ended = subprocess.Popen(["/bin/sh", "-c", "kill -9 $$"])
+    ended.wait(60)
+    monkeypatch.setattr("testbed.servers.forked.fork_server", lambda: ours)
+    monkeypatch.setattr("testbed.servers.forked._servers", [(ended, os.getpid())])
+
+    def serve(answer: bytes) -> None:
+        _, descriptors, _, _ = socket.recv_fds(theirs, 1 << 20, 4)
+        os.write(descriptors[3], answer)
+        for each in descriptors:
+            os.close(each)
+
+    with ours, theirs:
+        for answer in (f"{ended.pid}\n".encode(), b""):
+            serving = threading.Thread(target=serve, args=[answer])
+            serving.start()
+            with pytest.raises(ForkError) as caught:
+                Forked("speck.cli", ["jobs"], env={}).wait(60)
+            serving.join()
+            assert f"the fork server (process {ended.pid}) was ended by SIGKILL" in str(caught.value)
+            where = f"process {ended.pid} (speck.cli), which has ended, has no report"
+            assert (where in str(caught.value)) == bool(answer)
 
 
 def test_a_process_keeps_no_pipe_of_another_open(tmp_path: Path) -> None:

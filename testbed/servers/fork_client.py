@@ -31,10 +31,16 @@ def main() -> int:
     server.detach()
     os.close(reported)
     with os.fdopen(report) as answers:
-        process = int(answers.readline())
+        answer = answers.readline().strip()
+        if not answer.isdigit():
+            sys.exit(f"{module} was not started: {answer or 'the fork server has ended'}")
+        process = int(answer)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda received, _: os.kill(process, received))
-        code = int(answers.read())
+        status = answers.read()
+    if not status:
+        sys.exit(f"process {process} ({module}) ended without a report: the fork server has ended")
+    code = int(status)
     return code if code >= 0 else 128 - code
 
 

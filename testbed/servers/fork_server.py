@@ -1,7 +1,8 @@
 """A process that has imported SpecK, and forks one process for each program that a test asks for.
 
 ``python -m testbed.servers.fork_server FD``: on the socket of this number come requests, each with the
-descriptors of standard input, output and error, and of a pipe to which the exit status is written.  It ends
+descriptors of standard input, output and error, and of a pipe to which the process id is written, and then
+the exit status; or in place of both an error.  A request that fails costs no other one its report.  It ends
 with the socket.  Commands are imported after the fork, since they look at the environment when imported.
 """
 
@@ -37,20 +38,40 @@ def main() -> None:
             message, descriptors, _, _ = socket.recv_fds(server, REQUEST, 4)
             if not message:
                 return
-            request = json.loads(message)
-            for name in request["imports"]:
-                importlib.import_module(name)
-            gc.freeze()
-            if not (process := os.fork()):
+            try:
+                request = json.loads(message)
+                process = _fork(request, descriptors)
+            except Exception as error:
+                _refuse(descriptors, error)
+                continue
+            if not process:
                 pipes = [pipe for _, pipe in reports.values()]
                 _become(request, descriptors, [server.detach(), *reports, *pipes])
                 return
             for each in descriptors[:3]:
                 os.close(each)
-            os.write(descriptors[3], f"{process}\n".encode())
+            with contextlib.suppress(BrokenPipeError):  # who asked has ended
+                os.write(descriptors[3], f"{process}\n".encode())
             watched = os.pidfd_open(process)
             reports[watched] = (process, descriptors[3])
             poll.register(watched, select.POLLIN)
+
+
+def _fork(request: dict[str, Any], descriptors: list[int]) -> int:
+    if len(descriptors) < 4:
+        raise OSError(f"{len(descriptors)} of 4 descriptors arrived")
+    for name in request["imports"]:
+        importlib.import_module(name)
+    gc.freeze()
+    return os.fork()
+
+
+def _refuse(descriptors: list[int], error: Exception) -> None:
+    """Answer with an error in place of a process id."""
+    with contextlib.suppress(IndexError, BrokenPipeError):
+        os.write(descriptors[3], f"{type(error).__name__}: {error}\n".encode())
+    for each in descriptors:
+        os.close(each)
 
 
 def _report(watched: int, process: int, pipe: int) -> None:

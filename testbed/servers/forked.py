@@ -23,6 +23,8 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import IO, Self
 
+import psutil
+
 from testbed import ROOT
 
 # The modules of which each program needs some; those of ``speck.cli`` are imported in its process.
@@ -33,6 +35,11 @@ _IMPORTS = {
     "testbed.servers.double_serve": ("speck.server.process", "testbed.doubles.kinds"),
 }
 _ONE_AT_A_TIME = threading.Lock()
+_servers: list[tuple[subprocess.Popen[bytes], int]] = []  # the fork server and its parent's id, once started
+
+
+class ForkError(Exception):
+    """A process was not started, or its exit status is not known, since the fork server failed."""
 
 
 class Forked:
@@ -73,7 +80,12 @@ class Forked:
         for target, descriptor in ((stdout, out), (stderr, err), (PIPE, reported)):
             if target == PIPE:
                 os.close(descriptor)
-        self.pid = int(self._report.readline())
+        self._module = module
+        answer = self._report.readline().decode().strip()
+        if not answer.isdigit():
+            self._report.close()
+            raise ForkError(f"{module} was not started: {answer or _server_state()}")
+        self.pid = int(answer)
 
     def __enter__(self) -> Self:
         return self
@@ -130,8 +142,13 @@ class Forked:
 
     def _ended(self, timeout: float | None) -> int | None:
         if self.returncode is None and _readable(self._report.fileno(), timeout):
-            self.returncode = int(self._report.read())
+            status = self._report.read()
             self._report.close()
+            if not status:
+                self.returncode = -signal.SIGKILL  # nothing more can be known of it
+                what = f"process {self.pid} ({self._module}), which {_state(self.pid)}, has no report"
+                raise ForkError(f"{what}: {_server_state()}")
+            self.returncode = int(status)
         return self.returncode
 
 
@@ -151,6 +168,26 @@ def _output(target: int | None, own: int) -> tuple[IO[str] | None, int]:
         return None, own if target is None else target
     reader, writer = os.pipe()
     return os.fdopen(reader), writer
+
+
+def _state(pid: int) -> str:
+    """The state of a process, whoever its parent is."""
+    try:
+        status = psutil.Process(pid).status()
+    except psutil.NoSuchProcess:
+        return "has ended"
+    return "has ended" if status == psutil.STATUS_ZOMBIE else f"is {status}"
+
+
+def _server_state() -> str:
+    """The state of the fork server, with its exit status if this process has started it."""
+    for server, parent in _servers:
+        code = server.poll() if parent == os.getpid() else None
+        if code is None:
+            return f"the fork server (process {server.pid}) {_state(server.pid)}"
+        ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
+        return f"the fork server (process {server.pid}) was ended {ended}"
+    return "there is no fork server"
 
 
 def _readable(descriptor: int, timeout: float | None) -> bool:
@@ -176,6 +213,7 @@ def fork_server() -> socket.socket:
         cwd=ROOT,
     )
     theirs.close()
+    _servers.append((server, os.getpid()))
 
     def end() -> None:
         ours.close()
