@@ -241,6 +241,9 @@ class _Reaping:
         except SpeckError as error:
             self.silent.add(address)
             _log.info("what is abandoned at %s waits: %s", address, error)
+        except Exception:  # a defect at one place must not keep what is abandoned at others
+            self.silent.add(address)
+            _log.exception("what is abandoned at %s waits", address)
 
     # --- sessions
 

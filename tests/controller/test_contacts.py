@@ -92,6 +92,18 @@ def test_a_copy_that_another_pass_is_ending_is_stopped_once(left: Bench, world: 
     eventually(lambda: SITES["A"] in abandoned(left), lambda found: not found)
 
 
+def test_a_defect_at_one_site_keeps_no_other_one_from_being_reaped(left: Bench, world: World) -> None:
+    for address in SITES.values():
+        world.up(address)
+    defect = RuntimeError("a defect")
+    world.fail("status", defect, address=SITES["A"], times=None)  # type: ignore[arg-type]
+    assert left.coordinator.reaper.reap() == {SITES["A"]}
+    assert abandoned(left) == {SITES["A"]}
+    world.heal()
+    assert left.coordinator.reaper.reap() == set()
+    assert abandoned(left) == set()
+
+
 def test_an_engine_that_was_away_for_long_is_asked_in_each_round_again(left: Bench, world: World) -> None:
     left.coordinator.reaper._missed.update(dict.fromkeys(SITES.values(), reaper.EAGER))
     contact = contacts_of(left)
