@@ -303,6 +303,9 @@ class Supervisor:
                     self._end(now, one_line(error))
                 else:
                     self._wait(now, one_line(error))
+            except Exception as error:  # a defect: without a pause, each look would start it again
+                _log.exception("job %r could not be started again", now.attempt.job_name)
+                self._wait(now, f"internal error: {error!r}")
             else:
                 self._missed.pop(now.attempt.id, None)
                 self.journal.add(now.attempt, f"start {now.runs}: {now.reason}", started=True)

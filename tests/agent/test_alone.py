@@ -107,6 +107,18 @@ def test_a_job_whose_record_cannot_be_stored_holds_up_no_other(
     await_that(lambda: running(world) == 1)
 
 
+def test_a_job_whose_start_fails_by_a_defect_says_so_and_is_tried_again(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    handle = engine.submit(job(world), attempt_of(job(world)))
+    defect = RuntimeError("a defect")
+    world.fail("submit", defect, name="clean", times=None)  # type: ignore[arg-type]
+    world.restart(ENGINE)
+    await_that(lambda: "internal error: RuntimeError('a defect')" in engine.status(handle).message)
+    world.heal()
+    await_that(lambda: running(world) == 1)
+
+
 def test_a_job_that_waits_for_a_full_disk_says_so(
     link: LinkBench, engine: EngineBinder, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
