@@ -116,7 +116,10 @@ class KafkaBroker(BrokerBinder):
         return self._read(count)
 
     def ensure_session(self, session: str, topic: str) -> None:
-        """See :meth:`speck.binder.BrokerBinder.ensure_session`; a new one begins at the end of its topic."""
+        """See :meth:`speck.binder.BrokerBinder.ensure_session`; a new one begins at the end of its topic.
+
+        One whose records are lost continues at its place, as far as that is there.
+        """
         self.begin_session(session, topic, LATEST)
 
     def begin_session(self, session: str, topic: str, start: str) -> None:
@@ -134,6 +137,15 @@ class KafkaBroker(BrokerBinder):
             return offsets.count_from(begin, end, None if place is None else place.offsets)
 
         return self._read(count)
+
+    def has_lost(self, session: str, topic: str) -> bool:
+        """See :meth:`speck.binder.BrokerBinder.has_lost`; a tombstone shows that it was deleted."""
+
+        def lost(_: Connected) -> bool:
+            records = self._own_records(session)
+            return not records.deleted and topic not in records.topic_ids
+
+        return self._read(lost)
 
     def session_exists(self, session: str) -> bool:
         """See :meth:`speck.binder.BrokerBinder.session_exists`."""
@@ -304,16 +316,12 @@ class KafkaBroker(BrokerBinder):
     def _ensure(self, connected: Connected, session: str, topic: str, start: str = LATEST) -> None:
         records, topic_id = self._own_records(session), self._topic_id(connected, topic)
         self._reject_members(connected, session)
-        if records.topic_ids.get(topic) != topic_id:
-            known = topic in records.topic_ids
-            self._commit(
-                connected,
-                session,
-                topic,
-                offsets.at_start(connected, topic, EARLIEST if known else start),
-            )
+        known = topic in records.topic_ids
+        if known and records.topic_ids[topic] != topic_id:
+            self._commit(connected, session, topic, offsets.at_start(connected, topic, EARLIEST))
         elif offsets.place(connected, session, topic) is None:
-            self._commit(connected, session, topic, offsets.begins(connected, topic))
+            begins = offsets.begins(connected, topic) if known else offsets.at_start(connected, topic, start)
+            self._commit(connected, session, topic, begins)
         desired = {"topics": [topic], "ids": {topic: topic_id}} | owned_by(self._owner)
         if records.note != desired:
             self._put(connected, f"note/{session}", desired)

@@ -338,6 +338,24 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(cleared: KafkaSer
     assert broker.waiting(SESSION) == 2
 
 
+def test_a_session_whose_records_are_lost_continues_at_its_place(
+    cleared: KafkaServer, opened: Opened
+) -> None:
+    broker = opened(cleared.address)
+    broker.ensure_session(SESSION, "in")
+    cleared.publish("in", [b"1", b"2", b"3"])
+    committed(cleared, SESSION, "in", 1, READ)
+    assert not broker.has_lost(SESSION, "in")
+    cleared.publish("speck.control", [b"{}"], key=f"note/{SESSION}".encode())
+    assert broker.has_lost(SESSION, "in")
+    assert broker.waiting(SESSION) == 0
+    broker.restore_session(SESSION, "in")
+    assert broker.waiting(SESSION) == 2
+    assert not broker.has_lost(SESSION, "in")
+    broker.delete_session(SESSION)
+    assert not broker.has_lost(SESSION, "in")
+
+
 def test_a_group_with_members_is_no_session(cleared: KafkaServer, opened: Opened) -> None:
     from kafka import KafkaConsumer
 
