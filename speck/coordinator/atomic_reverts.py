@@ -43,6 +43,9 @@ class AtomicReverts:
             )
         except SpeckError as error:
             return f"not reverted: {error}"
+        except Exception as error:  # a defect: it must not keep the server from starting
+            _log.exception("operation %s cannot be reverted", operation.id)
+            return f"not reverted: internal error: {error!r}"
         operation.replace(back.id)
         return ""
 

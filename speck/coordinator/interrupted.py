@@ -20,7 +20,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import ActionKind, OperationKind, OperationState
 from speck.core.plan import Keep, Plan
 from speck.core.schedule import schedule
-from speck.errors import InvalidInput, one_line
+from speck.errors import SpeckError, StoreError, one_line
 from speck.store import Head, Store
 from speck.store.deployments import Deployments, Snapshot
 
@@ -43,7 +43,8 @@ class InterruptedOperations:
         """Resume the last interrupted operation of each composition.
 
         One that cannot be planned any more, as when a site of its waves has got another name, has failed: an
-        atomic one is reverted then, and the reconciler completes any other.
+        atomic one is reverted then, and the reconciler completes any other.  Raises
+        :class:`~speck.errors.StoreError`.
         """
         for data in self._interrupted():
             operation = Operation.from_dict(data, self.clock)
@@ -54,14 +55,22 @@ class InterruptedOperations:
             try:
                 updated = {each["job"] for each in data["actions"] if each["kind"] == ActionKind.UPDATE}
                 planned = self._planned(operation, head, {each["job"] for each in data["actions"]}, updated)
-            except InvalidInput as error:
-                why = f"the operation was interrupted, and cannot be resumed: {one_line(error)}"
-                _log.error("operation %s on %r: %s", operation.id, operation.composition, why)
-                self.operations.records.end_interrupted(data, skipped=why)
+            except StoreError:
+                raise
+            except Exception as error:  # a defect too: it must not keep the server from starting
+                self._give_up(data, error)
                 continue
             due = [each.job.job_name for each in planned.due.actions if not isinstance(each, Keep)]
             self.backoff.record_attempt(due, self.steady())
             self.operations.begin(planned)
+
+    def _give_up(self, data: Mapping[str, Any], error: Exception) -> None:
+        known = isinstance(error, SpeckError)
+        text = one_line(error) if known else f"internal error: {error!r}"
+        why = f"the operation was interrupted, and cannot be resumed: {text}"
+        details = None if known else error
+        _log.error("operation %s on %r: %s", data["id"], data["composition"], why, exc_info=details)
+        self.operations.records.end_interrupted(data, skipped=why)
 
     def _interrupted(self) -> Sequence[Mapping[str, Any]]:
         """The operations that a crash or a stop interrupted, as plain data: one of a composition at most.

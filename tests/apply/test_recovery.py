@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from graphlib import CycleError
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,9 @@ from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
 from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
+from speck.core.plan import Plan
 from speck.core.runtime import Attempt, Handle
+from speck.core.schedule import Step, schedule
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
 from speck.store import RetryState, Store
@@ -530,6 +533,34 @@ def test_attempt_that_ran_and_was_lost_is_started_from_its_state(
     assert running.attempt.number == 2
     assert running.attempt.state is not None
     assert running.attempt.state.location == f"memory:/a/{attempt.id}"
+
+
+def test_a_defect_in_the_plan_of_one_operation_keeps_no_server_from_starting(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator = begin()
+    other = composition(make_job("b", "more", "out"), name="other")
+    ids = [carry_out(coordinator, each).id for each in (composition(A), other)]
+    stored = [coordinator.store.operation(each) for each in ids]
+    with coordinator.store.transaction() as transaction:
+        for data in filter(None, stored):
+            actions = [each | {"state": "pending"} for each in data["actions"]]
+            transaction.put_operation(data["id"], data | {"state": "running", "actions": actions})
+
+    def cyclic(plan: Plan, **options: Any) -> tuple[Step, ...]:
+        if "a" in {each.job.job_name for each in plan.actions}:
+            raise CycleError("nodes are in a cycle", ["a", "a"])
+        return schedule(plan, **options)
+
+    monkeypatch.setattr("speck.coordinator.interrupted.schedule", cyclic)
+    coordinator = begin()
+    first, second = (coordinator.store.operation(each) for each in ids)
+    assert first is not None and first["state"] == "failed"
+    assert "cannot be resumed: internal error: CycleError(" in str(first)
+    assert coordinator.operations.live(ids[0]) is None
+    live = coordinator.operations.live(ids[1])
+    assert second is not None and live is not None and live.wait(30)
+    assert live.state == "succeeded"
 
 
 def test_a_session_that_its_broker_lost_is_filled_again_by_its_writers(begin: Begin, world: World) -> None:
