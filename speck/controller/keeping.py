@@ -36,4 +36,6 @@ class Keeping:
                 self.pool.broker(address).purge()
             except SpeckError as error:
                 _log.debug("%s was not asked to delete messages: %s", address, error)
+            except Exception:  # a defect at one broker must not fill the disks of the others
+                _log.exception("%s was not asked to delete messages", address)
         return PERIOD
