@@ -42,7 +42,11 @@ class AbandonedStates:
         return self.store.attempts(self.abandoned.attempt.job_name)
 
     def keep_left(self) -> None:
-        """Keep the state of a copy that is lost, if it is the job's newest."""
+        """Keep the state of a copy that is lost, if it is the job's newest.
+
+        Raises :class:`~speck.errors.Unreachable` and :class:`~speck.errors.OutcomeUnknown`: an older state
+        than the newest would lose what the copy has acknowledged since.
+        """
         job, handle = self._job, self.abandoned.handle
         if job is None or job.state_source != self.abandoned.key or handle is None:
             return
@@ -50,11 +54,17 @@ class AbandonedStates:
             return
         try:
             state = self._engine.left_state(handle)
+        except (Unreachable, OutcomeUnknown):
+            raise  # over the uplink of a site: the attempt stays in the store, and is tried again
         except BinderError as error:
-            _log.warning("the state of attempt %s cannot be found: %s", self.abandoned.key, error)
+            self.note_missing(error)
             return
         if state is not None:
             self._keep(state)
+
+    def note_missing(self, error: BinderError) -> None:
+        """Log that the state of the copy was not found."""
+        _log.warning("the state of attempt %s cannot be found: %s", self.abandoned.key, error)
 
     def keep_or_drop(self, state: State | None) -> None:
         """Delete the state that the copy has left at its end, if its job has another one.

@@ -35,6 +35,7 @@ from speck.errors import (
     SessionOfAnother,
     SpeckError,
     StateLost,
+    Unreachable,
 )
 from speck.store import Event, Store
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession, DeletedSession
@@ -382,7 +383,11 @@ class _Reaping:
 
     def forget_attempt(self, abandoned: AbandonedAttempt, spared: Collection[str]) -> None:
         """Forget an attempt whose engine never comes back, nor the brokers that are ``spared``."""
-        self._states_of(abandoned).keep_left()
+        states = self._states_of(abandoned)
+        try:
+            states.keep_left()
+        except (Unreachable, OutcomeUnknown) as error:
+            states.note_missing(error)
         self._forget_attempt(abandoned, EventKind.FORGOTTEN, "was forgotten", spared)
 
     def _forget_attempt(

@@ -17,7 +17,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle, JobState, State
 from speck.core.settings import Settings
-from speck.errors import BinderError
+from speck.errors import BinderError, OutcomeUnknown
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.benches.sessions import named
@@ -225,6 +225,34 @@ def test_the_only_state_is_not_deleted_with_the_copy_that_left_it(
     coordinator.reconciler.reaper.reap()
     assert coordinator.store.abandoned_attempts() == []
     assert ("dispose_state", ENGINE, place(old)) not in world.calls
+    world.up(OTHER)
+    heal(coordinator)
+    (new,) = world.running("a")
+    assert new.attempt.state is not None
+    assert new.attempt.state.location == place(old)
+
+
+def test_the_newest_state_is_asked_for_again_if_the_uplink_breaks(
+    coordinator: Coordinator, world: World, old: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it, the job would start from the state that the copy had when it was abandoned."""
+
+    def cut(self: CheckpointingEngine, handle: Handle) -> State | None:
+        raise OutcomeUnknown("the connection broke", address=ENGINE)
+
+    CheckpointingEngine.before_submit.append(old)
+    assert carry_out(coordinator, MOVED, ENGINE).state == "failed"
+    CheckpointingEngine.before_submit.clear()
+    complete(world, old)
+    world.restart(ENGINE)
+    world.up(ENGINE)
+    world.down(OTHER)
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointingEngine, "left_state", cut)
+        coordinator.reconciler.reaper.reap()
+    assert [each.attempt.id for each in coordinator.store.abandoned_attempts()] == [old]
+    coordinator.reconciler.reaper.reap()
+    assert coordinator.store.abandoned_attempts() == []
     world.up(OTHER)
     heal(coordinator)
     (new,) = world.running("a")
