@@ -16,9 +16,9 @@ from speck.coordinator.placing.request import PlacementRequest
 from speck.coordinator.planning.planner import refuse_stale
 from speck.core.change import PLACE_NEW, Apply, Request
 from speck.core.clocks import Clock, steady_beside
+from speck.core.suggestions import similar_names
 from speck.errors import Conflict, Expired, Fault, InvalidInput, NotFound
 from speck.schema.fault_report import fault_data
-from speck.store.deployments import nearest
 
 PLANS, PLACEMENTS = 20, 100  # the most that are retained; a plan of a large composition has megabytes
 LIFETIME = 15 * 60.0  # s
@@ -213,7 +213,7 @@ class RetainedPlans:
             placements = {each.id: each for each in self._retained.values() if each.placed is not None}
         found = placements.get(identifier)
         if found is None:
-            raise NotFound(f"there is no placement {identifier!r}{nearest(identifier, placements)}")
+            raise NotFound(f"there is no placement {identifier!r}{similar_names(identifier, placements)}")
         return found
 
     def _data(self, retained: RetainedPlan, *, lines: bool) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from speck.core.draft import FREE, Draft
@@ -14,6 +13,7 @@ from speck.core.graph import Endpoint, Graph, sinks_of
 from speck.core.inventory import Site
 from speck.core.job import Job
 from speck.core.placement import PlacementOptions
+from speck.core.suggestions import did_you_mean
 from speck.core.topic import is_filter
 from speck.errors import Fault
 from speck.placement.policies import listed_policies, policy_names
@@ -53,8 +53,7 @@ def placement_options(data: Mapping[str, Any], report: FaultReport) -> Placement
 def _check_policy(name: str, report: FaultReport) -> None:
     known = policy_names()
     if name not in known:
-        near = get_close_matches(name, known, n=1)
-        right = f"did you mean {near[0]!r}?" if near else f"expected one of: {listed_policies()}"
+        right = did_you_mean(name, known, f"expected one of: {listed_policies()}")
         report.add("policy", f"is not a placement policy ({right})")
 
 

@@ -8,7 +8,6 @@ sites, the installed binders, the files and the other jobs are in :mod:`speck.sc
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import ClassVar
 
@@ -24,6 +23,7 @@ from speck.core.split import (
     listed_partitioners,
 )
 from speck.core.start import start_fault
+from speck.core.suggestions import did_you_mean
 from speck.core.timezone import timezone_fault
 from speck.core.topic import filter_fault, name_fault
 from speck.core.trigger import trigger_fault
@@ -97,8 +97,7 @@ class ExpectsSchema(StrictSchema):
 def _check_partitioner(value: str) -> str | None:
     if value in PARTITIONERS:
         return None
-    near = get_close_matches(value, PARTITIONERS, n=1)
-    right = f"did you mean {near[0]!r}?" if near else f"expected one of {listed_partitioners()}"
+    right = did_you_mean(value, PARTITIONERS, f"expected one of {listed_partitioners()}")
     return f"is not a partitioner ({right})"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +23,7 @@ from speck.core.split import (
     expand,
     part_names,
 )
+from speck.core.suggestions import did_you_mean
 from speck.core.topic import OWN_TOPICS
 from speck.errors import Fault
 from speck.schema.fault_report import FaultReport
@@ -228,8 +228,7 @@ class _SplitReader:
     def _check_option(self, partitioner: str, name: str, value: float, known: Mapping[str, Option]) -> None:
         path = ("options", name)
         if (option := known.get(name)) is None:
-            near = get_close_matches(name, known, n=1)
-            right = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
+            right = did_you_mean(name, known, f"it has {', '.join(known) or 'none'}")
             self._add(path, f"is not an option of partitioner {partitioner!r} ({right})")
         elif option.whole and value != int(value):
             self._add(path, f"is not a whole number (expected one from {_bounds(option)})")
@@ -262,8 +261,7 @@ class _SplitReader:
     def _policy_file(self, policy: str) -> str:
         data, fault = self._resolver.code.policy(policy, ENGINE)
         if fault:
-            near = get_close_matches(policy, POLICIES, n=1)
-            right = f"did you mean {near[0]!r}?" if near else f"expected a file, or {', '.join(POLICIES)}"
+            right = did_you_mean(policy, POLICIES, f"expected a file, or {', '.join(POLICIES)}")
             self._add("policy", f"{fault} ({right})")
         return base64.b64encode(data).decode()
 

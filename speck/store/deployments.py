@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 
 from speck.core.graph import source_of
@@ -14,6 +13,7 @@ from speck.core.job import Composition, Job, form_fingerprint
 from speck.core.lifecycle import AttemptPhase
 from speck.core.plan import Deployed
 from speck.core.runtime import Handle
+from speck.core.suggestions import similar_names
 from speck.errors import Conflict, NotFound
 from speck.store import AttemptRecord, Head, JobRecord, SessionRecord, Store
 from speck.store.history import History
@@ -131,7 +131,7 @@ class Deployments:
             raise NotFound(f"composition {name!r} is deleted ({remedy})")
         if head is None:
             job = self.store.job(name)
-            near = nearest(name, (each.name for each in self.store.heads()))
+            near = similar_names(name, (each.name for each in self.store.heads()))
             hint = near if job is None else f" (it is a job of composition {job.composition!r})"
             raise NotFound(f"there is no composition {name!r}{hint}")
         return head
@@ -149,7 +149,7 @@ class Deployments:
         record = self.store.job(name)
         if record is None:
             jobs = self.store.jobs()
-            near = nearest(name, (each.name for each in jobs))
+            near = similar_names(name, (each.name for each in jobs))
             own = [each.name for each in jobs if each.composition == name]
             hint = near if self.store.head(name) is None else f" (it is a composition{_with_jobs(own)})"
             raise NotFound(f"there is no job {name!r}{hint}")
@@ -248,12 +248,6 @@ class Deployments:
         former = {each for each in others if not is_reverted(each)}
         found = self.history.last_reader(record.composition, record.name, former) if former else None
         return found[1] if found else job
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Known names that resemble an unknown one, as the end of a sentence; empty without one."""
-    near = get_close_matches(name, known, n=3)
-    return f" (did you mean {' or '.join(repr(each) for each in near)}?)" if near else ""
 
 
 def _with_jobs(names: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from speck.binder import EngineKind, installed
 from speck.core.job import Job
 from speck.core.split import Part, part_of
 from speck.core.split.advice import Form, SplitAdvice, SplitSample, advise_split
+from speck.core.suggestions import did_you_mean
 from speck.errors import Fault, InvalidInput, NotFound
 from speck.store.jobfile import locate
 
@@ -56,8 +56,7 @@ def job_to_split(jobs: Mapping[str, Job], name: str, file: Path) -> tuple[Job, P
     if name in jobs:
         return jobs[name], own
     known = [*dict.fromkeys([*parts, *(each for each, job in jobs.items() if not job.split)])]
-    near = get_close_matches(name, known, n=1)
-    right = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
+    right = did_you_mean(name, known, f"it has {', '.join(known) or 'none'}")
     raise NotFound(f"{file} has no job {name!r} ({right})")
 
 

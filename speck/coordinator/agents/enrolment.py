@@ -19,6 +19,7 @@ from speck.core.inventory import Inventory
 from speck.core.lifecycle import EventKind
 from speck.core.live_inventory import LiveInventory
 from speck.core.placement import ANY
+from speck.core.suggestions import similar_names
 from speck.errors import Conflict, Fault, InvalidInput, NotFound
 from speck.link.code import JoinCode, server_mark
 from speck.link.frames import PROTOCOL
@@ -29,7 +30,6 @@ from speck.schema.schemas import check_name
 from speck.schema.support import support_faults
 from speck.store import Event, Store
 from speck.store.agents import AgentRecord, CodeRecord, CodeState
-from speck.store.deployments import nearest
 
 LIFETIME = 900.0  # s, of a code
 _SHOWN = 10  # jobs that a refusal names
@@ -215,7 +215,7 @@ class Enrolment:
         """
         known = self._known(site)
         if site not in known:
-            raise NotFound(f"site {site!r} has no agent{nearest(site, known)}")
+            raise NotFound(f"site {site!r} has no agent{similar_names(site, known)}")
         with self._lock:
             self._refuse(
                 self.record(site), EventKind.REVOKED, f"site {site!r}: its agent was revoked", author
@@ -246,7 +246,7 @@ class Enrolment:
             )
         if site not in self.inventory.sites:
             joined = set(self.inventory.sites) - set(self._own.sites)
-            raise NotFound(f"there is no site {site!r} that joined{nearest(site, joined)}")
+            raise NotFound(f"there is no site {site!r} that joined{similar_names(site, joined)}")
         addresses = self.inventory.addresses_at(site)
         if jobs := self.jobs_at(addresses):
             raise Conflict(

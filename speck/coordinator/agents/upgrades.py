@@ -24,6 +24,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.lifecycle import AUTOMATIC, EventKind
 from speck.core.runtime import JobState
+from speck.core.suggestions import similar_names
 from speck.core.waves import site_waves
 from speck.errors import (
     BinderError,
@@ -40,7 +41,7 @@ from speck.errors import (
 from speck.link.upgrade import LONGEST, upgradability, upgrade
 from speck.observe.losses import LossKind, LossRecorder
 from speck.store import Event
-from speck.store.deployments import Deployments, by_engine, nearest
+from speck.store.deployments import Deployments, by_engine
 
 _ASKING = 10.0  # s, for an agent to say whether it can be upgraded
 _RETURNING = 120.0  # s, for an agent that has installed the version to be connected again
@@ -78,7 +79,7 @@ class Upgrades:
         known = {name: found["version"] for name, found in self.agents.all()}
         for name in sites:
             if name not in self.inventory.sites:
-                raise NotFound(f"there is no site {name!r}{nearest(name, self.inventory.sites)}")
+                raise NotFound(f"there is no site {name!r}{similar_names(name, self.inventory.sites)}")
         wires = self._wires()
         chosen = dict.fromkeys(sites or sorted(known))
         away = [each for each in chosen if each in known and wires.presence(each) is None]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from speck.core.draft import Draft
 from speck.core.job import Job
+from speck.core.suggestions import similar_names
 from speck.errors import Fault, InvalidInput
-from speck.store.deployments import nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def _named(request: PlacementRequest) -> Iterator[tuple[str, str]]:
 
 
 def _unknown_job(name: str, jobs: Mapping[str, Job], field: str) -> Fault:
-    return Fault(f"there is no job {name!r}{nearest(name, jobs)}", field=field, value=name)
+    return Fault(f"there is no job {name!r}{similar_names(name, jobs)}", field=field, value=name)
 
 
 def _wrong_constraints(draft: Draft, constraints: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
@@ -65,7 +65,7 @@ def _wrong_constraints(draft: Draft, constraints: Mapping[str, Sequence[str]]) -
         for site in sites:
             if site not in draft.candidates[name]:
                 known = ", ".join(draft.candidates[name]) or "none"
-                near = nearest(site, draft.candidates[name])
+                near = similar_names(site, draft.candidates[name])
                 message = f"site {site!r} is not one of its sites{near} (expected one of: {known})"
                 yield Fault(message, job=name, field="constraint", value=site)
 

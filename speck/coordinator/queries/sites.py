@@ -13,13 +13,14 @@ from speck.controller.workers import WorkerController
 from speck.coordinator.agents import Agents
 from speck.coordinator.shared_calls import SharedCalls
 from speck.core.inventory import Inventory, Site
+from speck.core.suggestions import similar_names
 from speck.errors import NotFound
 from speck.observe.between import edges_of
 from speck.observe.from_engines import CHECKS
 from speck.observe.healthcheck import Examined, examine, with_reach, without_stopped
 from speck.schema.logins import broker_warnings, engine_warnings
 from speck.store import Store
-from speck.store.deployments import Deployments, nearest
+from speck.store.deployments import Deployments
 
 PATIENCE = 30.0  # s, for the answers of all; a request waits for a minute
 
@@ -43,7 +44,7 @@ class SiteQueries:
         Raises :class:`~speck.errors.NotFound`.
         """
         if site is not None and site not in self.inventory.sites:
-            raise NotFound(f"there is no site {site!r}{nearest(site, self.inventory.sites)}")
+            raise NotFound(f"there is no site {site!r}{similar_names(site, self.inventory.sites)}")
         return self.controller.data(site)
 
     def sites(self) -> list[dict[str, Any]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from speck.core.split import Part, Role
+from speck.core.suggestions import did_you_mean
 from speck.errors import NotFound
 from speck.observe.split_watch import SplitWatch
 
@@ -36,8 +36,7 @@ def split_data(splits: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     found = next((each for each in splits if each["name"] == name), None)
     if found is None:
         known = [each["name"] for each in splits]
-        near = get_close_matches(name, known, n=1)
-        right = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
+        right = did_you_mean(name, known, f"known: {', '.join(known) or 'none'}")
         raise NotFound(f"there is no split {name!r} ({right})")
     return found
 

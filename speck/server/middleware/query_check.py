@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 
 from flask import Flask, Response, request
 
+from speck.core.suggestions import did_you_mean
 from speck.schema.fault_report import show
 from speck.server.api import problems
 
@@ -42,7 +42,5 @@ def _faults(names: Mapping[str, bool]) -> list[dict[str, str]]:
 
 
 def _unknown(name: str, names: Mapping[str, bool]) -> str:
-    near = get_close_matches(name, names, n=1)
     known = f"the parameters are {', '.join(sorted(names))}" if names else "this path takes none"
-    right = f"did you mean {near[0]!r}?" if near else known
-    return f"unknown query parameter {show(name)} ({right})"
+    return f"unknown query parameter {show(name)} ({did_you_mean(name, names, known)})"
