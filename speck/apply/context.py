@@ -83,5 +83,4 @@ class OperationContext:
 
     def report(self, kind: EventKind | str, job: str, message: str, messages: int = 0) -> None:
         """Write an entry of the audit log; ``messages`` is the number of those given up."""
-        with self.store.transaction() as transaction:
-            transaction.add_event(self.event(kind, job, message, messages))
+        self.store.add_events([self.event(kind, job, message, messages)])

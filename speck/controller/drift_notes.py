@@ -72,9 +72,7 @@ class DriftNotes:
         if not events:
             return
         try:
-            with self.store.transaction() as transaction:
-                for event in events:
-                    transaction.add_event(event)
+            self.store.add_events(events)
         except StoreError:
             for name in names:
                 self._notes.pop(name, None)

@@ -153,8 +153,7 @@ class Orphans:
         return Event(self.clock(), kind, message, composition, job, automatic=True)
 
     def _report(self, event: Event) -> None:
-        with self.store.transaction() as transaction:
-            transaction.add_event(event)
+        self.store.add_events([event])
 
 
 def _in_no_composition(copy: EngineCopy) -> FoundOrphan:

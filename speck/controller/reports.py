@@ -79,10 +79,8 @@ class AgentReports:
             f"was never placed: ignored (if it runs there, stop it; after a theft: speck sites revoke "
             f"{site.name})"
         )
-        with self.store.transaction() as transaction:
-            transaction.add_event(
-                Event(self.clock(), EventKind.IGNORED, text, snapshot.head.name, name, automatic=True)
-            )
+        event = Event(self.clock(), EventKind.IGNORED, text, snapshot.head.name, name, automatic=True)
+        self.store.add_events([event])
         self._ignored.add((site.name, name))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -62,7 +62,7 @@ from speck.observe.sampler import Sampler
 from speck.observe.split_watch import SplitWatch
 from speck.placement.profile import Inputs
 from speck.standby.primary import Primary
-from speck.store import Event, Store
+from speck.store import Store
 from speck.store.artifacts import Artifacts, with_query_runners
 from speck.store.deployments import Deployments
 from speck.store.history import History
@@ -152,12 +152,6 @@ class _Given:
     agents: Agents
     primary: Primary | None
 
-    def write_events(self, events: Iterable[Event]) -> None:
-        """Append to the audit log."""
-        with self.store.transaction() as transaction:
-            for event in events:
-                transaction.add_event(event)
-
 
 @dataclass(frozen=True)
 class _Stored:
@@ -227,13 +221,13 @@ class _Observed:
 
 def _observed(given: _Given, stored: _Stored, places: _Places) -> _Observed:
     clock, inventory, deployments, pool = given.clock, given.inventory, stored.deployments, places.pool
-    losses = LossRecorder(clock, given.write_events)
+    losses = LossRecorder(clock, given.store.add_events)
     measures = Measures(
         deployments, pool, inventory, clock, places.metrics.rejected, pace=Pace(given.settings.measuring)
     )
     observer = Observer(pool, clock)
     sampler = Sampler(deployments, pool, losses, measures, Curves(clock))
-    readers = ReaderWatch(pool, inventory, clock, given.write_events, sampler.connected)
+    readers = ReaderWatch(pool, inventory, clock, given.store.add_events, sampler.connected)
     splits = SplitWatch(deployments, pool, losses, clock)
     given.store.on_event.extend((losses.note_event, splits.note_event))
     pool.on_forgotten.extend((observer.forget_engines, readers.forget))
@@ -274,7 +268,7 @@ def _work(given: _Given, stored: _Stored, places: _Places, observed: _Observed) 
     adaptation = Adaptation(
         deployments, operations, reconciler, sampler, measures, metrics, clock, settings.adapt
     )
-    report = given.write_events
+    report = given.store.add_events
     workers = WorkerController(
         deployments, operations, pool, inventory, sampler, measures, metrics, report, clock
     )

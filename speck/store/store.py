@@ -136,6 +136,12 @@ class Store:
             for listener in self.on_event:
                 listener(event)
 
+    def add_events(self, events: Iterable[Event]) -> None:
+        """Append to the audit log, all at once."""
+        with self.transaction() as transaction:
+            for event in events:
+                transaction.add_event(event)
+
     def _events_of(self, transaction: Transaction) -> Iterator[Write]:
         for event in transaction.events:
             if event.automatic:

@@ -247,8 +247,8 @@ class Agents:
         self._write(EventKind.SECOND_AGENT, text)
 
     def _write(self, kind: EventKind, message: str) -> None:
-        with self.enrolment.store.transaction() as transaction:
-            transaction.add_event(Event(self.enrolment.clock(), kind, message, automatic=True))
+        event = Event(self.enrolment.clock(), kind, message, automatic=True)
+        self.enrolment.store.add_events([event])
 
     # --- looking
 

@@ -342,8 +342,8 @@ class Upgrades:
             _log.error("%s (not stored: %s)", text, error)
 
     def _write(self, kind: EventKind, text: str, author: str = "") -> None:
-        with self.deployments.store.transaction() as transaction:
-            transaction.add_event(Event(self._now(), kind, text, author=author, automatic=not author))
+        event = Event(self._now(), kind, text, author=author, automatic=not author)
+        self.deployments.store.add_events([event])
 
     @property
     def _now(self) -> Callable[[], float]:

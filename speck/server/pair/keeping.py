@@ -90,5 +90,4 @@ class StandbyEvents:
         self._written = in_sync
 
     def _write(self, kind: EventKind, message: str) -> None:
-        with self._store.transaction() as transaction:
-            transaction.add_event(Event(self._clock(), kind, message, automatic=True))
+        self._store.add_events([Event(self._clock(), kind, message, automatic=True)])
