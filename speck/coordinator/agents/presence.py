@@ -99,8 +99,7 @@ class Agents:
 
         Raises :class:`~speck.errors.Conflict` on a server that accepts no agents.
         """
-        if self.connections is None:
-            raise Conflict("this server accepts no agents (start it with: speck serve --agents [HOST:]PORT)")
+        self.require_connections()
         return self.enrolment.invite(site, author)
 
     def revoke(self, site: str, author: str = "") -> None:
@@ -117,6 +116,12 @@ class Agents:
         self._reported.discard(site)
         if self.connections is not None:
             self.connections.recheck()
+
+    def require_connections(self) -> Connections:
+        """The connections.  Raises :class:`~speck.errors.Conflict` on a server that accepts no agents."""
+        if self.connections is None:
+            raise Conflict("this server accepts no agents (start it with: speck serve --agents [HOST:]PORT)")
+        return self.connections
 
     # --- contact
 
@@ -189,16 +194,19 @@ class Agents:
 
     def _read_journals(self, now: float) -> None:
         """Read the journals that have new entries, and write these as events."""
-        wires = self.connections
-        if wires is None:
+        connections = self.connections
+        if connections is None:
             return
         known = {site: self.enrolment.record(site).journal for site in self._sites()}
-        marks = {site: mark for site in known if (mark := wires.journal(site)) not in ("", known[site])}
+        marks = {site: mark for site in known if (mark := connections.journal(site)) not in ("", known[site])}
         read = {site: number_in(known[site], mark) for site, mark in marks.items()}
         # A mark is older than the entries that were read after it came, until the agent sends the next one.
         after = {site: min(number, _last_in(marks[site]) - 1) for site, number in read.items()}
         asked = ask(
-            read, lambda site: wires.read_journal(site, after[site], _READING), _READING, name="journal"
+            read,
+            lambda site: connections.read_journal(site, after[site], _READING),
+            _READING,
+            name="journal",
         )
         for site, found in asked.answers.items():
             last = max((each.number for each in found), default=0)

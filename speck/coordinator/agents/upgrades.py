@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,7 +29,6 @@ from speck.core.waves import site_waves
 from speck.errors import (
     BinderError,
     Busy,
-    Conflict,
     Fault,
     InvalidInput,
     NotFound,
@@ -80,16 +79,16 @@ class Upgrades:
         for name in sites:
             if name not in self.inventory.sites:
                 raise NotFound(f"there is no site {name!r}{similar_names(name, self.inventory.sites)}")
-        wires = self._wires()
+        connections = self.agents.require_connections()
         chosen = dict.fromkeys(sites or sorted(known))
-        away = [each for each in chosen if each in known and wires.presence(each) is None]
+        away = [each for each in chosen if each in known and connections.presence(each) is None]
         present = [each for each in chosen if each in known and each not in away]
         current = [each for each in present if known[each] == self.version]
         changed = [each for each in present if each not in current]
         faults = {each: "it has no agent (leave it out)" for each in chosen if each not in known}
         if sites:
             faults |= dict.fromkeys(away, "its agent is away (leave it out, or see that it is connected)")
-        faults |= self._faults(wires, changed)
+        faults |= self._faults(connections, changed)
         if faults:
             raise InvalidInput(
                 [Fault(f"site {site!r}: {text}") for site, text in sorted(faults.items())], "sites"
@@ -142,14 +141,9 @@ class Upgrades:
         if self._thread is not None:
             self._thread.join(2 * LOOK)
 
-    def _wires(self) -> Connections:
-        if self.agents.connections is None:
-            raise Conflict("this server accepts no agents (start it with: speck serve --agents [HOST:]PORT)")
-        return self.agents.connections
-
-    def _faults(self, wires: Connections, sites: Iterable[str]) -> dict[str, str]:
+    def _faults(self, connections: Connections, sites: Iterable[str]) -> dict[str, str]:
         """The reasons why agents cannot be upgraded, by site."""
-        asked = ask(sites, lambda site: upgradability(wires, site, _ASKING), _ASKING, name="upgradable")
+        asked = ask(sites, lambda site: upgradability(connections, site, _ASKING), _ASKING, name="upgradable")
         found = {site: each.fault for site, each in asked.answers.items() if each.fault}
         busy = {
             site: f"it is being upgraded to {each.target}"
@@ -222,9 +216,9 @@ class Upgrades:
         else:
             report(f"its agents must have been connected for {rollout.settle:g} s")
             self._pause(rollout.settle)
-        wires = self._wires()
+        connections = self.agents.require_connections()
         for site in sites:
-            present = wires.presence(site)
+            present = connections.presence(site)
             if present is None or present.hello.version != rollout.version:
                 now = "away" if present is None else f"back in version {present.hello.version}"
                 raise BinderError(f"site {site!r}: its agent was upgraded, and is {now}")
@@ -234,21 +228,21 @@ class Upgrades:
 
         Raises :class:`~speck.errors.SpeckError` with the reason why it is not.
         """
-        wires = self._wires()
-        first, version = wires.presence(site), rollout.version
+        connections = self.agents.require_connections()
+        first, version = connections.presence(site), rollout.version
         rollout.note(site, SiteState.UPGRADING)
         answered = True
         try:
-            upgrade(wires, site, version)
+            upgrade(connections, site, version)
         except OutcomeUnknown:  # the uplink broke, the program restarts the agent itself, or it was killed
             answered = False
         until = time.monotonic() + (_RETURNING if answered else LONGEST)
         while (now := time.monotonic()) < until:
-            present = wires.presence(site)
+            present = connections.presence(site)
             connected = None if present is None else present.hello.version
             found = arrival(connected, version, reconnected=present is not first, answered=answered)
             if found is Arrival.UNCLEAR:
-                found = self._asked_again(wires, site)
+                found = self._asked_again(connections, site)
             if found is Arrival.ARRIVED:
                 old = rollout.sites[site].version
                 self._report(
@@ -262,13 +256,13 @@ class Upgrades:
         raise BinderError(f"its agent has not come back in version {version} (see its log at the site)")
 
     @staticmethod
-    def _asked_again(wires: Connections, site: str) -> Arrival:
+    def _asked_again(connections: Connections, site: str) -> Arrival:
         """The agent's own report, after its connection broke before it had answered.
 
         Raises :class:`~speck.errors.BinderError` for an upgrade that has failed.
         """
         try:
-            found = upgradability(wires, site, _ASKING)
+            found = upgradability(connections, site, _ASKING)
         except BinderError:  # it is away again
             return Arrival.AWAITED
         if found.failure:
@@ -345,6 +339,6 @@ class Upgrades:
         event = Event(self._now(), kind, text, author=author, automatic=not author)
         self.deployments.store.add_events([event])
 
-    @property
-    def _now(self) -> Callable[[], float]:
-        return self.agents.enrolment.clock
+    def _now(self) -> float:
+        """Unix time, s."""
+        return self.agents.enrolment.clock()
