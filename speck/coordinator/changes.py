@@ -15,13 +15,8 @@ from speck.controller.backoff import Backoff
 from speck.coordinator.acceptance import Acceptance
 from speck.coordinator.placing.cuts import CutChooser
 from speck.coordinator.placing.figures import assigned_figures
-from speck.coordinator.placing.placer import Placer
-from speck.coordinator.planning.admission import (
-    refuse_claimed,
-    refuse_growth,
-    refuse_removed_sites,
-    refuse_unplaced,
-)
+from speck.coordinator.placing.placer import Placer, refuse_unplaced
+from speck.coordinator.planning.admission import refuse_claimed, refuse_growth, refuse_removed_sites
 from speck.coordinator.planning.builds import Builds
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.planner import Planner, PlanOptions, joined_notes, refuse_stale

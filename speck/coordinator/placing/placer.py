@@ -15,7 +15,6 @@ from speck.coordinator.placing.pools import EnginePools
 from speck.coordinator.placing.portability import Portable, portable, reachable
 from speck.coordinator.placing.request import NO_REQUEST, PlacementRequest, check_request
 from speck.coordinator.placing.strays import with_places_of, with_strays_fixed
-from speck.coordinator.planning.admission import refuse_unplaced
 from speck.core.change import PLACE_ALL, PLACE_NEW, PLACE_NONE
 from speck.core.draft import Draft
 from speck.core.inventory import Inventory
@@ -27,6 +26,7 @@ from speck.placement.explain import Explanation, verdicts
 from speck.placement.model import Model
 from speck.placement.policies import Budget, policies, policy
 from speck.placement.profile import Inputs
+from speck.schema.fault_report import listed
 from speck.store.deployments import Deployments
 
 SECONDS = 10.0  # of processor time for one placement, and of waiting for the one before
@@ -269,6 +269,23 @@ class Placer:
 
 def _budget() -> Budget:
     return Budget(SECONDS, clock=time.thread_time)
+
+
+def refuse_unplaced(composition: Composition) -> None:
+    """Raise :class:`InvalidInput` when a job has no site yet, or a topic of it no home."""
+    faults = [
+        Fault(
+            f"has no site yet among {listed(job.sites)} (expected a site to be chosen before planning; "
+            "to choose it yourself, write 'site: NAME')",
+            job=name,
+            field="sites",
+            value=", ".join(job.sites),
+        )
+        for name, job in composition.jobs.items()
+        if not job.settled
+    ]
+    if faults:
+        raise InvalidInput(faults, f"composition {composition.name!r}")
 
 
 def place_notes(plan: Plan) -> dict[str, str]:

@@ -15,25 +15,7 @@ from speck.core.split import Role, part_of
 from speck.core.split_changes import growing_splits
 from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import client_id_conflicts
-from speck.schema.fault_report import listed
 from speck.store import Store
-
-
-def refuse_unplaced(composition: Composition) -> None:
-    """Raise :class:`InvalidInput` when a job has no site yet, or a topic of it no home."""
-    faults = [
-        Fault(
-            f"has no site yet among {listed(job.sites)} (expected a site to be chosen before planning; "
-            "to choose it yourself, write 'site: NAME')",
-            job=name,
-            field="sites",
-            value=", ".join(job.sites),
-        )
-        for name, job in composition.jobs.items()
-        if not job.settled
-    ]
-    if faults:
-        raise InvalidInput(faults, f"composition {composition.name!r}")
 
 
 def refuse_removed_sites(plan: Plan, inventory: Inventory) -> None:

@@ -13,13 +13,8 @@ from speck.apply.planned import PlannedChange
 from speck.apply.qos0 import qos0_notes
 from speck.apply.stamps import stamp_notes
 from speck.binder.pool import BinderPool
-from speck.coordinator.placing.placer import place_notes
-from speck.coordinator.planning.admission import (
-    desired_elsewhere,
-    refuse_claimed,
-    refuse_removed_sites,
-    refuse_unplaced,
-)
+from speck.coordinator.placing.placer import place_notes, refuse_unplaced
+from speck.coordinator.planning.admission import desired_elsewhere, refuse_claimed, refuse_removed_sites
 from speck.coordinator.planning.code_changes import CodeChanges
 from speck.coordinator.planning.cycles import cycle_notes, refused_cycles
 from speck.coordinator.planning.message_sizes import size_notes, written
