@@ -8,7 +8,6 @@ heals by operations that are applied like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from speck.apply.operations import Operations
@@ -33,9 +32,8 @@ from speck.observe.probing import Prober
 from speck.observe.sampler import Sampler
 from speck.observe.split_watch import SplitWatch
 from speck.store import Store
-from speck.store.artifacts import Artifacts, clear_scratch
+from speck.store.artifacts import clear_scratch
 from speck.store.deployments import Deployments
-from speck.store.history import History
 from speck.store.retention import Retention
 
 CLOSING = 60.0  # s, for which the end waits for running operations
@@ -45,18 +43,15 @@ CLOSING = 60.0  # s, for which the end waits for running operations
 class Coordinator:
     """Starts and shuts down its parts (:func:`speck.coordinator.build` wires them).
 
-    One per store.  Safe to use from several threads.  ``clock`` gives Unix time, s.
+    One per store.  Safe to use from several threads.
     """
 
     store: Store
     registry: Registry
     inventory: Inventory
     settings: Settings
-    clock: Callable[[], float]
     pool: BinderPool
-    artifacts: Artifacts
     retention: Retention
-    history: History
     deployments: Deployments
     observer: Observer
     sampler: Sampler

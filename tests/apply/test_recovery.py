@@ -171,7 +171,7 @@ def test_a_job_that_waits_after_a_crash_holds_up_the_reader_of_its_former_topic(
     operation = carry_out(coordinator, edited)
     with coordinator.store.transaction() as transaction:  # as if it had been killed while it prepared them
         transaction.put_operation(operation.id, operation.to_dict() | {"state": "running"})
-        transaction.put_retry_state("a", RetryState(1, coordinator.clock() + 60))
+        transaction.put_retry_state("a", RetryState(1, coordinator.operations.clock() + 60))
     coordinator = begin()
     again = resumed(coordinator)
     assert {name: each.error for name, each in again.actions.items()} == {
@@ -506,7 +506,7 @@ def test_code_that_was_brought_and_not_accepted_is_forgotten(
 ) -> None:
     coordinator = begin()
     carry_out(coordinator, composition(A))
-    coordinator.artifacts.keep([make_job("b", "in", "out", job_path="other.py")])
+    coordinator.changes.artifacts.keep([make_job("b", "in", "out", job_path="other.py")])
     (scratch,) = (tmp_path / "store" / "artifacts").glob(f"{A.code_hash}")
     (scratch / ".speck-scratch-1").mkdir()
     retained = [each.name for each in (tmp_path / "store" / "artifacts").iterdir()]

@@ -286,7 +286,7 @@ def test_of_two_operations_whose_end_was_not_stored_the_last_is_gone_on_with(tmp
         coordinator = build(
             store, double_kinds(world), settings=Settings(roots=(tmp_path,), period=0)
         ).coordinator
-        coordinator.artifacts.keep(desired.values())
+        coordinator.changes.artifacts.keep(desired.values())
         coordinator.start()
         coordinator.close()
         assert [(each["state"], each["error"]) for each in store.operations()] == [

@@ -154,7 +154,7 @@ def forget(rest: RestServer) -> None:
     rest.client.delete_composition("demo", wait=30)
     with rest.coordinator.store.transaction() as transaction:
         transaction.forget_composition("demo")
-    rest.coordinator.history.forget("demo")
+    rest.coordinator.deployments.history.forget("demo")
     rest.coordinator.retention._unswept = True
     rest.coordinator.retention.sweep_code()
 
