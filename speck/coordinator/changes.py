@@ -124,14 +124,14 @@ class Changes:
         composition, notes = apply.composition, dict[str, str]()
         if not apply.cuts_stay:
             composition, notes = self.cuts.chosen(composition)
-        elsewhere: Mapping[str, CodeChange] = {}
+        unreached: Mapping[str, CodeChange] = {}
         if not apply.all_code:
-            composition, elsewhere = self.code.recognised(head, composition)
+            composition, unreached = self.code.recognised(head, composition)
         left_behind = self.planner.left_behind(head, request.leave_behind)
         assigned = self.placer.assign(composition, apply.place, reserve=reserve, left_behind=left_behind)
         composition = assigned.composition
         options = PlanOptions(
-            left_behind=left_behind, give_up=request.give_up, elsewhere=elsewhere, logins=logins
+            left_behind=left_behind, give_up=request.give_up, unreached=unreached, logins=logins
         )
         plan = self.planner.checked(head, composition, request.base_revision, options)
         if apply.restored:

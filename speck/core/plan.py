@@ -354,11 +354,11 @@ def _compare(
 ) -> Action:
     silent = status is not None and status.state is JobState.UNKNOWN
     note = f" ({previous.spe_address} does not answer)" if silent else ""
-    elsewhere = f" ({code})" if code is not None else ""
+    unreached = f" ({code})" if code is not None else ""
     if not changes and login:
-        return Update(desired, previous, f"{login}{elsewhere}{note}", ())
+        return Update(desired, previous, f"{login}{unreached}{note}", ())
     if not changes:
-        return Keep(desired, f"unchanged{elsewhere}{note}")
+        return Keep(desired, f"unchanged{unreached}{note}")
     worst = max(JOB_FIELDS[each.field] for each in changes)
     named = changed_text([each.field for each in changes], code) + _state_note(desired, previous)
     if worst is ChangeCost.MOVE:
@@ -367,7 +367,7 @@ def _compare(
         return Update(desired, previous, f"{named}{note}", changes)
     if login:
         return Update(desired, previous, f"{login}; {named}{note}", changes)
-    return Keep(desired, f"only {named}, which changes nothing at engines{elsewhere}{note}", changes)
+    return Keep(desired, f"only {named}, which changes nothing at engines{unreached}{note}", changes)
 
 
 def _state_note(desired: Job, previous: Job) -> str:

@@ -67,14 +67,14 @@ class PlanOptions:
     """The part of a plan that its request decides, besides the desired jobs.
 
     ``left_behind`` are the addresses of engines and brokers that are treated as lost: they are not asked, and
-    the stored records of the jobs there stand.  With ``give_up``, messages may be discarded.  ``elsewhere``
-    are the changes of files in which their jobs reach nothing that changed, by job name.  With ``logins``,
-    jobs that run with a former login to a broker are restarted.
+    the stored records of the jobs there stand.  With ``give_up``, messages may be discarded.  ``unreached``
+    are changes of files that their jobs do not reach, by job name.  With ``logins``, jobs that run with a
+    former login to a broker are restarted.
     """
 
     left_behind: frozenset[str] = frozenset()
     give_up: bool = False
-    elsewhere: Mapping[str, CodeChange] = field(default_factory=dict)
+    unreached: Mapping[str, CodeChange] = field(default_factory=dict)
     logins: bool = False
 
 
@@ -176,7 +176,7 @@ class Planner:
     def plan(self, snapshot: Snapshot, desired: Mapping[str, Job], options: PlanOptions) -> Plan:
         """The plan to these jobs, with the messages that they leave and remarks on each."""
         logged_in = desired.keys() if options.logins else ()
-        plan = self._compared(snapshot, desired, options.left_behind, options.elsewhere, logged_in=logged_in)
+        plan = self._compared(snapshot, desired, options.left_behind, options.unreached, logged_in=logged_in)
         readings = Replays(self.pool, options.left_behind).of(plan, snapshot)
         leaves = self._leaves(plan, snapshot, desired, readings, options)
         notes = (
@@ -205,7 +205,7 @@ class Planner:
         snapshot: Snapshot,
         desired: Mapping[str, Job],
         left_behind: Collection[str],
-        elsewhere: Mapping[str, CodeChange] = MappingProxyType({}),
+        unreached: Mapping[str, CodeChange] = MappingProxyType({}),
         patience: float = PLAN_PATIENCE,
         logged_in: Collection[str] = (),
     ) -> Plan:
@@ -216,7 +216,7 @@ class Planner:
         head, observed = snapshot.head, self._observed(snapshot, left_behind, patience)
         changes = self.code.of_forms(snapshot.forms, desired.values())
         # A file that the job did not keep, though it reaches no change: its whole content was asked for.
-        code = {**elsewhere, **{name: each.as_a_whole() for name, each in changes.items()}}
+        code = {**unreached, **{name: each.as_a_whole() for name, each in changes.items()}}
         stored, logins = snapshot.stored(), NO_LOGINS
         if logged_in:
             stored = {
