@@ -26,6 +26,23 @@ def _unmeasured(job: Job) -> float | None:
 
 
 @dataclass(frozen=True)
+class _Present:
+    """A composition beside the others: their jobs, and the addresses of its ``engines`` by job name.
+
+    ``begun`` are the names of its jobs that have begun there, or may have.
+    """
+
+    others: Sequence[Job]
+    engines: Mapping[str, str]
+    begun: Set[str]
+
+    def engine(self, name: str, pool: Pool) -> str | None:
+        """The engine of a job if it is one of a pool."""
+        address = self.engines.get(name)
+        return address if any(each.spe_address == address for each in pool.engines) else None
+
+
+@dataclass(frozen=True)
 class EnginePools:
     """Chooses engines of pools for the jobs of a composition; nothing is changed in here.
 
@@ -95,10 +112,9 @@ class EnginePools:
         asked = {name: pool for name, job in composition.jobs.items() if (pool := self._pool(job))}
         if not asked:
             return []
-        elsewhere, own, _ = self._present(composition)
-        jobs = composition.jobs
-        new = [name for name in asked if own.get(name) != jobs[name].spe_address]
-        present = [*elsewhere, *(job for name, job in jobs.items() if name not in new)]
+        now, jobs = self._present(composition), composition.jobs
+        new = [name for name in asked if now.engines.get(name) != jobs[name].spe_address]
+        present = [*now.others, *(job for name, job in jobs.items() if name not in new)]
         found: list[Job] = []
         for pool in dict.fromkeys(asked[name] for name in new):
             chosen = [jobs[name] for name in new if asked[name] is pool]
@@ -119,26 +135,25 @@ class EnginePools:
 
     def _silent(self, composition: Composition, asked: Mapping[str, Pool]) -> Set[str]:
         """The engines that do not answer, of the pools of which a job needs another engine than it has."""
-        _, own, begun = self._present(composition)
+        now = self._present(composition)
         choosing = {
-            pool for name, pool in asked.items() if name not in begun or not _has(pool, own.get(name))
+            pool for name, pool in asked.items() if name not in now.begun or now.engine(name, pool) is None
         }
         silent = (self.silent([each.spe_address for each in pool.engines]) for pool in choosing)
         return frozenset().union(*silent)
 
     def _chosen(self, composition: Composition, asked: Mapping[str, Pool], silent: Set[str]) -> Composition:
-        elsewhere, own, begun = self._present(composition)
-        jobs = dict(composition.jobs)
+        now, jobs = self._present(composition), dict(composition.jobs)
         started = (silent & self.startable()) | self.leaving()
         dead = silent - started
         for pool in dict.fromkeys(asked.values()):
             names = [name for name, each in asked.items() if each is pool]
-            there = {name: own[name] for name in names if _has(pool, own.get(name))}
-            retained = {name: at for name, at in there.items() if name in begun or at not in dead}
+            there = {name: at for name in names if (at := now.engine(name, pool)) is not None}
+            retained = {name: at for name, at in there.items() if name in now.begun or at not in dead}
             jobs |= {name: replace(jobs[name], spe_address=address) for name, address in retained.items()}
             # Those that name an engine of the pool themselves have it before the others choose.
             present = [
-                *elsewhere,
+                *now.others,
                 *(job for name, job in jobs.items() if name not in asked or name in retained),
             ]
             new = [jobs[name] for name in names if name not in retained]
@@ -153,11 +168,7 @@ class EnginePools:
         """The pool of which SpecK chooses an engine for this job."""
         return self.inventory.pool_of(job.spe_address) if "spe_address" in job.placed else None
 
-    def _present(self, composition: Composition) -> tuple[Sequence[Job], Mapping[str, str], Set[str]]:
-        """The jobs of other compositions, and the engines of this one's by the names of its jobs.
-
-        The last are the names of those of its jobs that have begun there, or may have.
-        """
+    def _present(self, composition: Composition) -> _Present:
         # Before the store is read: what is accepted in between is found in the one or in the other.
         chosen_elsewhere = self._choices.others(composition.name).values()
         others, own, begun = dict[str, Job](), dict[str, str](), set[str]()
@@ -172,15 +183,10 @@ class EnginePools:
                 others |= found
         for chosen in chosen_elsewhere:
             others |= chosen.jobs
-        return list(others.values()), own, begun
+        return _Present(list(others.values()), own, begun)
 
 
 def _without(pool: Pool, addresses: Collection[str]) -> Pool:
     """A pool without the engines at these addresses; the same pool if no other engine is left."""
     others = tuple(each for each in pool.engines if each.spe_address not in addresses)
     return replace(pool, engines=others) if others else pool
-
-
-def _has(pool: Pool, address: str | None) -> bool:
-    """True if the engine at an address is in the pool."""
-    return any(each.spe_address == address for each in pool.engines)
