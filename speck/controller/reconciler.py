@@ -242,22 +242,38 @@ class Reconciler:
         fallbacks = fallbacks_of(self.deployments.store, plan, snapshot.records, head.left_behind)
         gated = self._gate(snapshot, plan, observation, drifted, fallbacks, unfinished)
         self.drifts.set_waits({name: refused.get(name) or gated.waits.get(name, "") for name in drifted})
-        now = self.steady()
         # A job that leaves a source is healed once its writers on trial have come up.
-        early = set(fallbacks) if gated.due else set[str]()
-        cleanups = [each for each in unfinished if each.job.job_name in early or self._is_due(each, now)]
-        due = (*gated.due, *cleanups)
-        if (due or (head.deleting and not snapshot.records)) and self.operations.may_heal():
-            # Before anything is asked: should this coordinator die of it, the next one waits for its time.
-            self.backoff.record_attempt([each.job.job_name for each in gated.due], now)
-            self._cleanups.record_attempt([each.job.job_name for each in cleanups], now)
-            healing = replace(plan, actions=due, consequences=stamp_notes(plan, {}))
-            why = "it drifted" if gated.due or not cleanups else "its last change is unfinished"
-            with suppress(Busy):  # a user was faster
-                self.operations.begin(_healing(snapshot, healing, generation, why))
+        early = fallbacks.keys() if gated.due else set[str]()
+        cleanups = [each for each in unfinished if each.job.job_name in early or self._is_due(each)]
+        if gated.due or cleanups or (head.deleting and not snapshot.records):
+            self._heal(snapshot, plan, gated.due, cleanups, generation)
 
-    def _is_due(self, cleanup: Keep, now: float) -> bool:
+    def _is_due(self, cleanup: Keep) -> bool:
+        now = self.steady()
         return (self._cleanups.next_try(cleanup.job.job_name) or now) <= now
+
+    def _heal(
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        due: Sequence[Action],
+        cleanups: Sequence[Keep],
+        generation: int,
+    ) -> None:
+        """Begin an operation with the actions that are due, and with the rest of changes (``cleanups``).
+
+        None is begun if a user has been faster.
+        """
+        if not self.operations.may_heal():
+            return
+        now = self.steady()
+        # Before anything is asked: should this coordinator die of it, the next one waits for its time.
+        self.backoff.record_attempt([each.job.job_name for each in due], now)
+        self._cleanups.record_attempt([each.job.job_name for each in cleanups], now)
+        healing = replace(plan, actions=(*due, *cleanups), consequences=stamp_notes(plan, {}))
+        why = "it drifted" if due or not cleanups else "its last change is unfinished"
+        with suppress(Busy):
+            self.operations.begin(_healing(snapshot, healing, generation, why))
 
     def _unfinished(
         self,
