@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from speck.controller.workers.controller import job_load, loop_shares
-from speck.controller.workers.group import JobLoad
+from speck.controller.workers.loads import JobLoad, job_load, loop_shares
 from speck.controller.workers.pool import EnginePool
 from speck.core.inventory import Engine, Pool
 from speck.core.profile import event_loop_cores

@@ -20,9 +20,9 @@ import pytest
 from binders.flink.healthcheck import checkup_of
 from binders.flink.rest.overviews import Overview
 from speck.controller.workers import WorkerController, WorkerGroup
-from speck.controller.workers.group import JobLoad
 from speck.controller.workers.hooked import ARRIVAL
 from speck.controller.workers.hooks import HookCall, WorkerRequest, command_of, is_nameable
+from speck.controller.workers.loads import JobLoad
 from speck.coordinator import Services, build
 from speck.core.inventory import Engine, Inventory, Scale, Secret, Site
 from speck.core.job import Job

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from speck.binder import Capability
-from speck.controller.workers.group import JobLoad
+from speck.controller.workers.loads import JobLoad
 from speck.coordinator import Services, build
 from speck.core.change import Apply, Request
 from speck.core.inventory import Engine, Inventory, Site

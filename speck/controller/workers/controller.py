@@ -24,22 +24,21 @@ from speck.binder import Capability, EngineBinder, engine_of
 from speck.binder.asking import CLOSING, begin
 from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff, exponential
-from speck.controller.workers.group import JobLoad, WorkerGroup
+from speck.controller.workers.group import WorkerGroup
 from speck.controller.workers.hooked import Hooked, Note
 from speck.controller.workers.hooks import BOUND, HookCall, WorkerRequest
+from speck.controller.workers.loads import JobLoad, job_load, loop_shares
 from speck.controller.workers.pool import EnginePool
 from speck.controller.workers.pool_engine import PoolEngine
 from speck.core.clocks import Clock, steady_beside
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.profile import event_loop_cores, mean_event_loop
 from speck.core.runtime import Worker
 from speck.errors import SpeckError, one_line
 from speck.loop import Loop
-from speck.observe.measures import JobMeasure, Measures
+from speck.observe.measures import Measures
 from speck.observe.metrics import Metrics
 from speck.observe.sampler import Sampler
-from speck.placement.profile import Known
 from speck.store import Event
 from speck.store.deployments import Deployments
 
@@ -348,45 +347,3 @@ class WorkerController:
         """The measured cores of an instance of a job in a pool; ``None``: not measured, or in no pool."""
         with self._lock:
             return next((each.cores_of(job) for each in self.pools if each.has(job.spe_address)), None)
-
-
-def _messages(measure: JobMeasure) -> float:
-    """The messages/s into and out of a job, as far as they are known."""
-    profile = measure.estimate.profile
-    return sum(rate.value for rate in (profile.rate_in, profile.rate_out) if rate is not None)
-
-
-def loop_shares(jobs: Mapping[str, Job], found: Mapping[str, JobMeasure]) -> dict[str, float]:
-    """The reference cores of each Flink engine's event loop for a message/s of its jobs, by its address.
-
-    By the factor that the jobs there have measured: their costs are what is left of the engine's processor
-    time without such a loop.
-    """
-    loads: dict[str, list[tuple[float | None, float]]] = {}
-    for name, job in jobs.items():
-        if job.engine == "flink" and found[name].fresh:
-            factor = found[name].estimate.profile.event_loop
-            measured = None if factor is None else factor.value
-            loads.setdefault(job.spe_address, []).append((measured, _messages(found[name])))
-    totals = {address: sum(each for _, each in there) for address, there in loads.items()}
-    return {
-        address: event_loop_cores(total, mean_event_loop(loads[address])) / total
-        for address, total in totals.items()
-        if total > 0
-    }
-
-
-def job_load(job: Job, measure: JobMeasure, speed: float, loop: float = 0.0) -> JobLoad:
-    """The cores that a job takes at the speed of its site, as far as both cost and rate are measured.
-
-    ``loop`` is the event loop of its engine, reference cores for a message/s.
-    """
-    profile = measure.estimate.profile
-    rate, cost, fixed = profile.rate_in, profile.cost, profile.fixed
-    if not measure.fresh or rate is None or cost is None:
-        return JobLoad(job)
-    if rate.value and cost.known is not Known.MEASURED:
-        return JobLoad(job)
-    reference = rate.value * cost.value + (fixed.value if fixed is not None else 0.0)
-    reference += loop * _messages(measure)
-    return JobLoad(job, cores=reference / speed, measured=rate.until)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from speck.controller.workers.hooked import Hooked
 from speck.controller.workers.hooks import is_nameable
+from speck.controller.workers.loads import JobLoad, code_of
 from speck.core.inventory import Scale
 from speck.core.job import Job
 from speck.core.runtime import Worker
@@ -25,20 +26,6 @@ from speck.placement.packing import (
     target_workers,
 )
 from speck.placement.pools import instances
-
-
-@dataclass(frozen=True, slots=True)
-class JobLoad:
-    """A job of the engine: the cores that it takes (``None``: not measured), at ``measured`` (Unix time, s).
-
-    ``waiting`` are the messages that wait for it, at ``counted`` (Unix time, s).
-    """
-
-    job: Job
-    cores: float | None = None
-    measured: float = 0.0
-    waiting: int | None = None
-    counted: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +215,6 @@ class WorkerGroup(Hooked):
             "memory": worker.memory,
             "memory_free": worker.memory_free,
         }
-
-
-def code_of(job: Job) -> str:
-    """Identifies the code of a job; the name stands for one without a hash."""
-    return f"{job.code_hash or job.job_name} {job.entry_class or ''}"
 
 
 def _by_number(identifier: str) -> tuple[str, int, str]:

@@ -12,7 +12,7 @@ from statistics import mean
 from typing import Any, TypeVar
 
 from speck.controller.backoff import Backoff, exponential
-from speck.controller.workers.group import JobLoad, code_of
+from speck.controller.workers.loads import JobLoad, code_of
 from speck.controller.workers.pool_engine import Needed, PoolEngine
 from speck.core.inventory import Pool
 from speck.core.job import Job
