@@ -27,7 +27,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_JOBS = 2000  # of which each has series of its own
 FRESH = 60.0  # s; older readings of a job are left out
 
-_OF_JOBS = {
+_RATES = {
     "input_rate": ("speck_job_input_messages_per_second", "Messages that the job takes in, each second"),
     "output_rate": ("speck_job_output_messages_per_second", "Messages that the job sends, each second"),
     "waiting": (
@@ -47,6 +47,9 @@ _BEHIND = {
         "Age of the oldest message that the broker has for the job, where the broker counts them",
     ),
 }
+
+
+_PLACE = ("site", "address")  # the labels of engines and brokers
 
 
 def exposition(services: Services) -> bytes:
@@ -83,7 +86,7 @@ class _ScrapeCollector(Collector):
         yield _losses(queries.losses.counts())
         yield _running(queries.operations.running())
         seen = self._services.metrics.seen()
-        yield _seen({address: seen[address] for address in sorted(used & seen.keys())}, site_at)
+        yield _seen({address: seen[address] for address in used & seen.keys()}, site_at)
         yield _stored(queries.sampler.stored(), site_at)
         yield _dropped(queries.losses.dropped(), site_at)
         yield from _store(queries)
@@ -123,36 +126,21 @@ def _jobs(
 
 
 def _rates(jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str], oldest: float) -> Iterator[Metric]:
-    fresh = [each for each in jobs if each["observed"] is not None and each["observed"] >= oldest]
-    for field, (name, text) in _OF_JOBS.items():
-        family = GaugeMetricFamily(name, text, labels=("composition", "job", "site"))
-        for each in fresh[:MOST_JOBS]:
-            if each[field] is not None:
-                name = each["job_name"]
-                family.add_metric((each["composition"], name, sites.get(name, "")), each[field])
-        yield family
+    fresh = [each for each in jobs if each["observed"] is not None and each["observed"] >= oldest][:MOST_JOBS]
+    for field, (name, text) in _RATES.items():
+        yield _by_job(name, text, ((each, each[field]) for each in fresh if each[field] is not None), sites)
 
 
 def _behind(jobs: Sequence[Mapping[str, Any]], sites: Mapping[str, str]) -> Iterator[Metric]:
-    for field, (metric, text) in _BEHIND.items():
-        family = GaugeMetricFamily(metric, text, labels=("composition", "job", "site"))
-        for each in [one for one in jobs if one[field] is not None][:MOST_JOBS]:
-            name = each["job_name"]
-            family.add_metric((each["composition"], name, sites.get(name, "")), each[field])
-        yield family
+    for field, (name, text) in _BEHIND.items():
+        counted = [(each, each[field]) for each in jobs if each[field] is not None]
+        yield _by_job(name, text, counted[:MOST_JOBS], sites)
 
 
 def _costs(costs: Mapping[str, float], jobs: Iterable[Mapping[str, Any]], sites: Mapping[str, str]) -> Metric:
-    family = GaugeMetricFamily(
-        "speck_job_cost_seconds",
-        "Processor time of a reference core for each message, of jobs that are measured now",
-        labels=("composition", "job", "site"),
-    )
-    measured = [each for each in jobs if each["job_name"] in costs]
-    for each in measured[:MOST_JOBS]:
-        name = each["job_name"]
-        family.add_metric((each["composition"], name, sites.get(name, "")), costs[name])
-    return family
+    measured = [(each, costs[each["job_name"]]) for each in jobs if each["job_name"] in costs]
+    text = "Processor time of a reference core for each message, of jobs that are measured now"
+    return _by_job("speck_job_cost_seconds", text, measured[:MOST_JOBS], sites)
 
 
 def _measuring(measures: Measures) -> Iterator[Metric]:
@@ -187,36 +175,21 @@ def _running(operations: Iterable[Operation]) -> Metric:
 
 
 def _seen(seen: Mapping[str, float], site_at: Callable[[str], str]) -> Metric:
-    family = GaugeMetricFamily(
-        "speck_seen_timestamp_seconds",
-        "When an engine or a broker of a job last did what it was asked, in Unix time",
-        labels=("site", "address"),
-    )
-    for address, when in seen.items():
-        family.add_metric((site_at(address), address), when)
-    return family
+    text = "When an engine or a broker of a job last did what it was asked, in Unix time"
+    family = GaugeMetricFamily("speck_seen_timestamp_seconds", text, labels=_PLACE)
+    return _with_places(family, seen, site_at)
 
 
 def _stored(stored: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
-    family = GaugeMetricFamily(
-        "speck_broker_stored_messages",
-        "Messages that the broker keeps: in sessions, and retained",
-        labels=("site", "address"),
-    )
-    for address, count in sorted(stored.items()):
-        family.add_metric((site_at(address), address), count)
-    return family
+    text = "Messages that the broker keeps: in sessions, and retained"
+    family = GaugeMetricFamily("speck_broker_stored_messages", text, labels=_PLACE)
+    return _with_places(family, stored, site_at)
 
 
 def _dropped(dropped: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
-    family = CounterMetricFamily(
-        "speck_broker_dropped_messages",
-        "Messages that the broker has dropped since a session was full, as it reports them",
-        labels=("site", "address"),
-    )
-    for address, count in sorted(dropped.items()):
-        family.add_metric((site_at(address), address), count)
-    return family
+    text = "Messages that the broker has dropped since a session was full, as it reports them"
+    family = CounterMetricFamily("speck_broker_dropped_messages", text, labels=_PLACE)
+    return _with_places(family, dropped, site_at)
 
 
 def _store(queries: Queries) -> Iterator[Metric]:
@@ -228,6 +201,27 @@ def _store(queries: Queries) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "speck_store_writable", "Whether the last change reached the disk (1) or not (0)", value=writable
     )
+
+
+def _by_job(
+    name: str, text: str, values: Iterable[tuple[Mapping[str, Any], float]], sites: Mapping[str, str]
+) -> Metric:
+    """A family with the values of jobs, whose ``sites`` are by job name."""
+    family = GaugeMetricFamily(name, text, labels=("composition", "job", "site"))
+    for job, value in values:
+        family.add_metric((job["composition"], job["job_name"], sites.get(job["job_name"], "")), value)
+    return family
+
+
+def _with_places(
+    family: GaugeMetricFamily | CounterMetricFamily,
+    values: Mapping[str, float],
+    site_at: Callable[[str], str],
+) -> Metric:
+    """A family with the values of engines and brokers, by address."""
+    for address, value in sorted(values.items()):
+        family.add_metric((site_at(address), address), value)
+    return family
 
 
 def _values(*values: str) -> tuple[str, ...]:
