@@ -17,12 +17,12 @@ from speck.cli.confirmation import confirm
 from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
-    abandon_option,
     author_option,
     change_options,
+    give_up_option,
     hint_at_nothing,
     json_option,
-    loss_option,
+    leave_behind_option,
     show_data,
     show_lines,
     unfold_option,
@@ -177,8 +177,8 @@ def compositions(client: Client, as_json: bool) -> None:
 @click.argument("name", shell_complete=names)
 @click.option("--job", is_flag=True, help="NAME is a job, not a composition.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan; exits 2 with changes.")
-@abandon_option
-@loss_option
+@leave_behind_option
+@give_up_option
 @yes_option
 @change_options
 @json_option

@@ -15,9 +15,9 @@ from speck.cli.changing import change
 from speck.cli.completion import composition_argument, composition_names
 from speck.cli.options import (
     change_options,
+    give_up_option,
     json_option,
     limit_option,
-    loss_option,
     show_data,
     yes_option,
 )
@@ -83,7 +83,7 @@ def diff(client: Client, name: str, before: int | None, after: int | None, code:
 @click.argument("revision", type=click.IntRange(1), required=False)
 @click.option("--dry-run", is_flag=True, help="Only show the plan; exits 0 without changes, 2 with changes.")
 @click.option("--base-revision", type=int, help="Fail unless this is the latest revision.")
-@loss_option
+@give_up_option
 @yes_option
 @change_options
 @json_option

@@ -106,7 +106,7 @@ def _user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def abandon_option(function: _Function) -> _Function:
+def leave_behind_option(function: _Function) -> _Function:
     """The option that names lost sites, engines and brokers."""
     return click.option(
         "--leave-behind",
@@ -141,7 +141,7 @@ def waves_options(function: _Function) -> _Function:
     )(settle_option(function))
 
 
-def loss_option(function: _Function) -> _Function:
+def give_up_option(function: _Function) -> _Function:
     """The option that allows messages to be lost."""
     return click.option(
         "--give-up",

@@ -16,8 +16,8 @@ from speck.cli.options import (
     CHANGES,
     NOTHING_TO_DO,
     change_options,
+    give_up_option,
     json_option,
-    loss_option,
     only_composition,
     show_data,
     warn,
@@ -116,7 +116,7 @@ def _show(data: dict[str, Any], explained: tuple[str, ...], as_json: bool) -> No
 
 @click.command()
 @click.argument("identifier", metavar="ID")
-@loss_option
+@give_up_option
 @yes_option
 @change_options
 @json_option

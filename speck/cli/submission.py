@@ -12,7 +12,13 @@ from typing import Any
 import click
 
 from speck.cli.code import LocalCode, code_roots_option, local_code
-from speck.cli.options import abandon_option, all_code_option, file_argument, loss_option, waves_options
+from speck.cli.options import (
+    all_code_option,
+    file_argument,
+    give_up_option,
+    leave_behind_option,
+    waves_options,
+)
 from speck.cli.variables import read_composition, values, variables_options
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -84,5 +90,7 @@ submitted = _gathered("submission", _submission, (file_argument, code_roots_opti
 
 # The options of plan and apply, as the parameter ``terms``.
 terms_options = _gathered(
-    "terms", Terms, (_base_revision_option, all_code_option, abandon_option, loss_option, waves_options)
+    "terms",
+    Terms,
+    (_base_revision_option, all_code_option, leave_behind_option, give_up_option, waves_options),
 )

@@ -18,6 +18,9 @@ _LAST_NUMBER = 9_999_999_999  # what the store has digits for
 _NAME = {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"}
 
 
+# --- checks of values
+
+
 def _name(value: str) -> None:
     _valid(value, check_name(value))
 
@@ -25,6 +28,26 @@ def _name(value: str) -> None:
 def _valid(value: str, fault: str | None) -> None:
     if fault is not None:
         raise ValidationError(f"{show(value)} {fault}")
+
+
+def _constraints(texts: list[str]) -> None:
+    for text in texts:
+        job, _, sites = text.partition("=")
+        if not job or not all(sites.split(",")):
+            raise ValidationError(f"{show(text)} is not a constraint (expected JOB=SITE or JOB=SITE,SITE)")
+
+
+def _printable(text: str) -> None:
+    if not all(each.isprintable() or each in "\n\t" for each in text):
+        raise ValidationError("contains control characters (expected plain text)")
+
+
+def _one_line(text: str) -> None:
+    if not text.isprintable():
+        raise ValidationError("contains control characters (expected one line of plain text)")
+
+
+# --- fields that several queries have
 
 
 def _wait() -> fields.Float:
@@ -35,14 +58,15 @@ def _wait() -> fields.Float:
     )
 
 
-def _constraints(texts: list[str]) -> None:
-    for text in texts:
-        job, _, sites = text.partition("=")
-        if not job or not all(sites.split(",")):
-            raise ValidationError(f"{show(text)} is not a constraint (expected JOB=SITE or JOB=SITE,SITE)")
+def _author() -> fields.String:
+    return fields.String(
+        load_default="",
+        validate=[validate.Length(max=200), _one_line],
+        metadata={"description": "the author; stored in the history"},
+    )
 
 
-def _number(least: int, description: str) -> fields.Integer:
+def _revision(least: int, description: str) -> fields.Integer:
     """The number of a revision, which may be left out."""
     return fields.Integer(
         load_default=None,
@@ -50,6 +74,30 @@ def _number(least: int, description: str) -> fields.Integer:
         validate=validate.Range(least, _LAST_NUMBER),
         metadata={"description": description},
     )
+
+
+def _leave_behind() -> fields.List[str]:
+    return fields.List(
+        fields.String(),
+        load_default=list,
+        metadata={
+            "description": "sites, or addresses of engines and brokers, that are not asked: copies and "
+            "sessions there are abandoned, and ended when they answer again"
+        },
+    )
+
+
+def _give_up() -> fields.Boolean:
+    return fields.Boolean(
+        load_default=False,
+        metadata={
+            "description": "discard messages still unread in sessions that jobs leave; "
+            "without it, such a change is rejected"
+        },
+    )
+
+
+# --- the queries
 
 
 class ArtifactQuery(Schema):
@@ -68,25 +116,11 @@ class ArtifactQuery(Schema):
     )
 
 
-def _printable(text: str) -> None:
-    if not all(each.isprintable() or each in "\n\t" for each in text):
-        raise ValidationError("contains control characters (expected plain text)")
-
-
-def _one_line(text: str) -> None:
-    if not text.isprintable():
-        raise ValidationError("contains control characters (expected one line of plain text)")
-
-
 class ChangeQuery(Schema):
     """Query parameters of a request that begins an operation."""
 
     wait = _wait()
-    author = fields.String(
-        load_default="",
-        validate=[validate.Length(max=200), _one_line],
-        metadata={"description": "the author; stored in the history"},
-    )
+    author = _author()
     message = fields.String(
         load_default="",
         validate=[validate.Length(max=1000), _printable],
@@ -94,31 +128,10 @@ class ChangeQuery(Schema):
     )
 
 
-def _abandon() -> fields.List[str]:
-    return fields.List(
-        fields.String(),
-        load_default=list,
-        metadata={
-            "description": "sites, or addresses of engines and brokers, that are not asked: copies and "
-            "sessions there are abandoned, and ended when they answer again"
-        },
-    )
-
-
-def _loss() -> fields.Boolean:
-    return fields.Boolean(
-        load_default=False,
-        metadata={
-            "description": "discard messages still unread in sessions that jobs leave; "
-            "without it, such a change is rejected"
-        },
-    )
-
-
 class JobQuery(ChangeQuery):
     """Query parameters of the deployment of one job."""
 
-    give_up = _loss()
+    give_up = _give_up()
     composition = fields.String(
         load_default="jobs", validate=_name, metadata={"description": "the composition it joins", **_NAME}
     )
@@ -128,7 +141,7 @@ class PlannedQuery(ChangeQuery):
     """Query parameters of a change that can be planned without being carried out."""
 
     dry_run = fields.Boolean(load_default=False, metadata={"description": "answer with the plan only"})
-    base_revision = _number(0, "refuse when this is not the last revision")
+    base_revision = _revision(0, "refuse when this is not the last revision")
 
 
 class OrderedQuery(PlannedQuery):
@@ -143,14 +156,14 @@ class OrderedQuery(PlannedQuery):
 class DeletionQuery(OrderedQuery):
     """Query parameters of the deletion of a composition."""
 
-    leave_behind = _abandon()
+    leave_behind = _leave_behind()
 
 
 class JobDeletionQuery(OrderedQuery):
     """Query parameters of the deletion of one job."""
 
-    leave_behind = _abandon()
-    give_up = _loss()
+    leave_behind = _leave_behind()
+    give_up = _give_up()
 
 
 class ForgettingQuery(Schema):
@@ -161,17 +174,13 @@ class ForgettingQuery(Schema):
         required=True,
         metadata={"description": "sites, or addresses of engines and brokers, that never come back"},
     )
-    author = fields.String(
-        load_default="",
-        validate=[validate.Length(max=200), _one_line],
-        metadata={"description": "the author; stored in the history"},
-    )
+    author = _author()
 
 
 class ApplyQuery(DeletionQuery):
     """Query parameters of an apply."""
 
-    give_up = _loss()
+    give_up = _give_up()
     atomic = fields.Boolean(
         load_default=False,
         metadata={"description": "go back to the revision before if any job fails or has to wait"},
@@ -281,7 +290,7 @@ class PlacementQuery(Schema):
 class AcceptanceQuery(ChangeQuery):
     """Query parameters of the acceptance of a placement."""
 
-    give_up = _loss()
+    give_up = _give_up()
 
 
 class PinQuery(OrderedQuery):
@@ -314,15 +323,15 @@ class AdaptationQuery(Schema):
 class RollbackQuery(OrderedQuery):
     """Query parameters of a rollback."""
 
-    revision = _number(1, "the one to go back to; by default the one before the last")
-    give_up = _loss()
+    revision = _revision(1, "the one to go back to; by default the one before the last")
+    give_up = _give_up()
 
 
 class DifferenceQuery(Schema):
     """Query parameters of a comparison of two revisions."""
 
-    before = _number(0, "by default the one before `after`; 0: before the first")
-    after = _number(1, "by default the last one")
+    before = _revision(0, "by default the one before `after`; 0: before the first")
+    after = _revision(1, "by default the last one")
 
 
 class LiveHeaders(Schema):
