@@ -63,13 +63,13 @@ def serve(
     ready: Callable[[str, Inventory], None],
     variables: Mapping[str, str] = NO_VARIABLES,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP.  ``ready`` is called with the address and the inventory
-    once it answers.
+    """Serve until SIGINT, SIGTERM or SIGHUP.
 
-    ``variables`` are the values of the inventory's variables.  Without any token every request is accepted,
-    on loopback only.  Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when the server
-    cannot start.  Ends the process itself if calls to engines and brokers are still under way at the end of
-    the time for a shutdown.
+    ``ready`` is called with the address and the inventory once the server answers; ``variables`` are the
+    values of the inventory's variables.  Without any token every request is accepted, on loopback only.
+    Port 0 takes a free one.  Raises :class:`~speck.errors.SpeckError` when the server cannot start.  Ends
+    the process itself if calls to engines and brokers are still under way at the end of the time for a
+    shutdown.
     """
     tokens, certificate = _tokens(settings), _certificate(settings)
     _refuse_open_door(settings.host, tokens, certificate)
@@ -86,28 +86,25 @@ def serve(
         part = _opened(settings, inventory, certificate, signals, opened)
         if part is None:
             return
-        primary, ends = part.primary, opened.enter_context(ExitStack())
         enrolment = enrolment_of(listed, part.store, registry, inventory, certificate)
-        epoch = part.store.epoch if primary is None else primary.identity.epoch
-        hub = agents_hub(settings, enrolment, secured=secured, epoch=epoch)
+        hub = agents_hub(settings, enrolment, secured=secured, epoch=part.epoch)
         if hub is not None:
-            ends.callback(hub.close)
+            opened.callback(hub.close)
         advertise = _advertised(settings, part.listener, certificate)
         services = _services(
             replace(settings.coordinator, advertise=advertise), part, registry, enrolment, hub
         )
         coordinator = services.coordinator
-        names = _names(settings.host, [advertise, *settings.allowed_hosts])
-        app = create_app(services, Protection(tokens, names, _client_rate(settings)))
+        app = create_app(services, _protection(settings, tokens, advertise))
         server = WebServer(app, part.listener, certificate=certificate)
-        if primary is not None:
-            primary.announce()
-            ends.enter_context(kept(primary, part.store, coordinator.named_code))
+        if part.primary is not None:
+            part.primary.announce()
+            opened.enter_context(kept(part.primary, part.store, coordinator.named_code))
         if hub is not None and door is not None:
             hub.start(door, context)
         try:
             coordinator.start()
-            signals.on_first = lambda: _end(coordinator, server, settings.ending)
+            signals.on_first = partial(_end, coordinator, server, settings.ending)
             if part.is_ended():  # by a signal that came after the take-over
                 signals.on_first()
             ready(f"{_scheme(certificate)}://{_url_host(settings.host)}:{_port(part.listener)}", inventory)
@@ -126,6 +123,11 @@ class _Opened:
     listener: socket.socket
     primary: Primary | None = None
     waiting: Waiting | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of a server that has a standby, or had one; 0 for any other."""
+        return self.store.epoch if self.primary is None else self.primary.identity.epoch
 
     def is_ended(self) -> bool:
         """True if a signal has ended the wait of a standby."""
@@ -227,6 +229,11 @@ def _certificate(settings: ServerSettings) -> Certificate | None:
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     return Certificate(settings.tls_cert, settings.tls_key)
+
+
+def _protection(settings: ServerSettings, tokens: Tokens | None, advertise: str) -> Protection:
+    names = _names(settings.host, [advertise, *settings.allowed_hosts])
+    return Protection(tokens, names, _client_rate(settings))
 
 
 def _client_rate(settings: ServerSettings) -> float:
