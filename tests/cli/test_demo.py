@@ -28,7 +28,7 @@ from speck.cli.demo.fences import FenceCounts, FencesView, counts_table
 from speck.cli.demo.hot import HotCounts, HotView, imbalance, loads_table
 from speck.cli.demo.stages import INTERRUPTED, Demo
 from speck.cli.demo.view import View, statistics_table
-from speck.cli.local import demo
+from speck.cli.demo_command import demo
 from speck.core.inventory import Secret
 from speck.core.runtime import Attempt, Handle
 from speck.errors import LocalError, SpeckError
