@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Down:
-    """An attempt that is to be started again; ``failure`` is empty if its engine has lost it."""
+class _Restart:
+    """An attempt to be started again; ``failure`` is empty if its engine has lost it."""
 
     record: Record
     failure: str = ""
@@ -68,7 +68,7 @@ class Supervisor:
     alone: Callable[[], float] = lambda: math.inf
     clock: Callable[[], float] = time.monotonic
     _missed: dict[str, Missed] = field(default_factory=dict, init=False)
-    _well: dict[str, float] = field(default_factory=dict, init=False)  # since when attempts run, by their ids
+    _running_since: dict[str, float] = field(default_factory=dict, init=False)  # by the ids of attempts
     _settling: Settling = field(default_factory=Settling, init=False)
     _fences: Fences = field(init=False)
     _starts: list[threading.Thread] = field(default_factory=list, init=False)
@@ -91,12 +91,13 @@ class Supervisor:
         changes = self.looks.begin(self.engine.address)
         records = self.engine.attempts.permitted(self.engine.address)
         known = {each.attempt.id for each in records}
-        for memory in (self._missed, self._well):  # in place: starts that are under way note their failures
+        # In place: starts that are under way note their failures.
+        for memory in (self._missed, self._running_since):
             for key in set(memory) - known:
                 memory.pop(key, None)
-        seen = {each.attempt.id: status for each, status in self._look(records)}
+        seen = {each.attempt.id: status for each, status in self._statuses(records)}
         self.looks.report(self._settling.look(self.engine, records, seen, self.clock()), changes)
-        lost = list[_Down]()
+        restarts = list[_Restart]()
         for record in records:
             if self.turns.is_taken(record.attempt.job_name):
                 continue
@@ -105,14 +106,14 @@ class Supervisor:
             if step is Step.CONFIRM:
                 self._confirm(record)
             elif step in (Step.START, Step.RETRY):
-                lost.append(_Down(record, _message(status) if step is Step.RETRY else ""))
+                restarts.append(_Restart(record, _message(status) if step is Step.RETRY else ""))
             elif step is Step.WAIT:
                 self._note_failures(record, status)
-        if lost and self.engine.durable and self.may_start():
-            self._start(lost)
+        if restarts and self.engine.durable and self.may_start():
+            self._restart(restarts)
         return LOOK if not self._missed else min(LOOK, 1.0)
 
-    def _look(self, records: Iterable[Record]) -> Iterable[tuple[Record, JobStatus]]:
+    def _statuses(self, records: Iterable[Record]) -> Iterable[tuple[Record, JobStatus]]:
         """The statuses of the last runs; of one that was never confirmed, by its id."""
         listed = list(records)
         runs = [each.run_handle for each in listed if each.run_handle is not None]
@@ -123,9 +124,9 @@ class Supervisor:
                 if each.run_handle is not None:
                     yield each, statuses[each.run_handle.engine_id]
                 else:
-                    yield each, self._found(each)
+                    yield each, self._status_by_id(each)
 
-    def _found(self, record: Record) -> JobStatus:
+    def _status_by_id(self, record: Record) -> JobStatus:
         try:
             found = self.engine.binder.find(record.run)
             lost = JobStatus(JobState.LOST, time.time())
@@ -137,7 +138,7 @@ class Supervisor:
         now, key = self.clock(), record.attempt.id
         if seen in (JobState.LOST, JobState.FAILED):
             self._missed.setdefault(key, Missed(now))
-            self._well.pop(key, None)
+            self._running_since.pop(key, None)
         elif seen is not JobState.UNKNOWN:
             self._missed.pop(key, None)
             self._note_well(record, seen, now)
@@ -146,8 +147,8 @@ class Supervisor:
     def _note_well(self, record: Record, seen: JobState, now: float) -> None:
         """Forget the failures of a job that has run for some time since."""
         if not record.failures or seen is not JobState.RUNNING:
-            self._well.pop(record.attempt.id, None)
-        elif now - self._well.setdefault(record.attempt.id, now) >= WELL:
+            self._running_since.pop(record.attempt.id, None)
+        elif now - self._running_since.setdefault(record.attempt.id, now) >= WELL:
             with self._turn(record) as current, contextlib.suppress(BinderError):
                 if current is not None and current.phase is Phase.RUNNING:
                     self.engine.attempts.put(replace(current, failures=0))
@@ -184,19 +185,19 @@ class Supervisor:
 
     # --- starting again
 
-    def _start(self, lost: list[_Down]) -> None:
+    def _restart(self, restarts: list[_Restart]) -> None:
         """End the copies that were replaced elsewhere, prepare the sessions of the others, then start these.
 
         All fences are read first: the rest may take minutes at a loaded site.  A job that writes to a broker
         starts after the sessions there that the others read through: what it writes would reach nobody.  That
         concerns the site's own broker alone; those of others have not lost theirs with the site.
         """
-        fenced = self._fences.read([each.record for each in lost])
-        newest = [each for each in lost if self._is_newest(each.record, fenced[each.record.attempt.id])]
+        fenced = self._fences.read([each.record for each in restarts])
+        newest = [each for each in restarts if self._is_newest(each.record, fenced[each.record.attempt.id])]
         ready = [each for each in newest if self._prepare(each)]
         waiting = [
             each.record
-            for each in lost
+            for each in restarts
             if each not in ready
             and not self._is_over(each.record)
             and not self._replaced(each.record, fenced[each.record.attempt.id])  # another attempt reads
@@ -207,9 +208,9 @@ class Supervisor:
             if broker in unsafe:
                 with self._turn(each.record) as now:
                     if now is not None:
-                        self._wait_for(now, f"broker {broker} lacks the sessions of other jobs")
+                        self._await_place(now, f"broker {broker} lacks the sessions of other jobs")
             else:
-                self._begin(each.record)
+                self._start_in_thread(each.record)
 
     def _is_over(self, record: Record) -> bool:
         now = self.engine.attempts.get(record.attempt.id)
@@ -221,7 +222,7 @@ class Supervisor:
             if now is None or not now.phase.permitted:
                 return False
             if isinstance(fenced, SpeckError):
-                self._wait_for(now, one_line(fenced), late=isinstance(fenced, Late))
+                self._await_place(now, one_line(fenced), late=isinstance(fenced, Late))
                 return False
             if why := self._replaced(now, fenced):
                 self._end(now, why)
@@ -234,12 +235,12 @@ class Supervisor:
             return ""
         return superseded(record, max(fenced, self.engine.attempts.newest(record.attempt)))
 
-    def _prepare(self, down: _Down) -> bool:
-        """Have the session at the site's broker; true if it is there.
+    def _prepare(self, restart: _Restart) -> bool:
+        """Restore the session at the site's broker; true if it is there, so that others may write to it.
 
-        The job may start if it is ``GONE`` then.
+        The job itself may start if its phase is ``GONE`` afterwards.
         """
-        with self._turn(down.record) as now, within(_PREPARING):
+        with self._turn(restart.record) as now, within(_PREPARING):
             if now is None or not now.phase.permitted:
                 return False
             try:
@@ -250,19 +251,18 @@ class Supervisor:
                     broker.claim_session(now.attempt.session, now.job.source_topic)
                     broker.restore_session(now.attempt.session, now.job.source_topic)
             except SpeckError as error:
-                self._wait_for(now, one_line(error))
+                self._await_place(now, one_line(error))
                 return False
             try:
-                if now.phase is not Phase.GONE or (down.failure and not now.failed):
-                    self.engine.attempts.put(down.gone(now))
-            except (
-                BinderError
-            ) as error:  # a full disk: those that write to its session need not wait for that
-                self._wait_for(now, one_line(error))
+                if now.phase is not Phase.GONE or (restart.failure and not now.failed):
+                    self.engine.attempts.put(restart.gone(now))
+            except BinderError as error:
+                # A full disk: those that write to its session need not wait for that.
+                self._await_place(now, one_line(error))
             return True
 
-    def _begin(self, record: Record) -> None:
-        """Start a job in a thread of its own; the next round tries again if too many starts are under way."""
+    def _start_in_thread(self, record: Record) -> None:
+        """Start a job in its own thread; if too many starts are under way, the next round tries again."""
         self._starts = [each for each in self._starts if each.is_alive()]
         if len(self._starts) >= AT_ONCE:
             return
@@ -302,10 +302,10 @@ class Supervisor:
                 if refused and given_up(missed, in_contact=not self.alone()):
                     self._end(now, one_line(error))
                 else:
-                    self._wait(now, one_line(error))
+                    self._retry_later(now, one_line(error))
             except Exception as error:  # a defect: without a pause, each look would start it again
                 _log.exception("job %r could not be started again", now.attempt.job_name)
-                self._wait(now, f"internal error: {error!r}")
+                self._retry_later(now, f"internal error: {error!r}")
             else:
                 self._missed.pop(now.attempt.id, None)
                 self.journal.add(now.attempt, f"start {now.runs}: {now.reason}", started=True)
@@ -335,17 +335,17 @@ class Supervisor:
             raise StateLost(f"{self.engine.address} has no state of it", address=self.engine.address)
         return state
 
-    def _wait_for(self, record: Record, why: str, *, late: bool = False) -> None:
-        """Note the place that a job waits for, and ask it again soon; ``late``: it may answer yet."""
+    def _await_place(self, record: Record, why: str, *, late: bool = False) -> None:
+        """Note the place that a job waits for, which is asked again soon; ``late``: it may still answer."""
         missed = self._missed.get(record.attempt.id, Missed(self.clock()))
-        self._note(record, why, missed.at_once() if late else missed.waits(self.clock()))
+        self._note_wait(record, why, missed.at_once() if late else missed.waits(self.clock()))
 
-    def _wait(self, record: Record, why: str) -> None:
-        """Note why a start failed, and try again later."""
+    def _retry_later(self, record: Record, why: str) -> None:
+        """Note the reason why a start failed; it is tried again after a pause."""
         missed = self._missed.get(record.attempt.id, Missed(self.clock()))
-        self._note(record, why, missed.failed(self.clock()))
+        self._note_wait(record, why, missed.failed(self.clock()))
 
-    def _note(self, record: Record, why: str, missed: Missed) -> None:
+    def _note_wait(self, record: Record, why: str, missed: Missed) -> None:
         self._missed[record.attempt.id] = missed
         now = self.engine.attempts.get(record.attempt.id)
         if now is not None and (now.phase is not Phase.GONE or now.reason != why) and now.phase.permitted:
@@ -361,7 +361,7 @@ class Supervisor:
         try:
             self.engine.attempts.put(gone.to(Phase.ENDED, why))
         except BinderError as error:  # it must not keep the others from being started
-            self._wait(record, one_line(error))
+            self._retry_later(record, one_line(error))
             return
         _log.warning("job %r is not started again: %s", record.attempt.job_name, why)
         self.journal.add(record.attempt, why, started=False)
