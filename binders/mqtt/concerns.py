@@ -9,7 +9,8 @@ from collections.abc import Callable
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.connection import FOREVER, Connection
 from binders.mqtt.connection_cache import ConnectionCache
-from binders.mqtt.limits import probed_concerns, session_concerns, stated_concerns, stated_limits
+from binders.mqtt.limits import session_concerns, stated_concerns, stated_limits
+from binders.mqtt.queue_probe import probed_concerns
 from binders.mqtt.retained import VERSION_TOPIC, echo_topic, retained
 from speck.core.inventory import Login
 from speck.core.runtime import Checkup, Complaint

@@ -10,8 +10,9 @@ import pytest
 
 from binders.mqtt import MqttBroker
 from binders.mqtt.connection import FOREVER
-from binders.mqtt.limits import PROBED_MESSAGES, session_concerns
+from binders.mqtt.limits import session_concerns
 from binders.mqtt.local import CONFIGURATION, site_configuration
+from binders.mqtt.queue_probe import PROBED_MESSAGES
 from speck.core.inventory import Inventory
 from speck.errors import Rejected, Unreachable
 from speck.testing.waiting import eventually
