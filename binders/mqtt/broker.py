@@ -8,17 +8,15 @@ It also names the session's owner, and no call touches a session of another (:mo
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from paho.mqtt.client import MQTTMessage, topic_matches_sub
+from paho.mqtt.client import MQTTMessage
 
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.concerns import BrokerConcerns, checkup_of
@@ -29,15 +27,14 @@ from binders.mqtt.limits import reject_unfit
 from binders.mqtt.owned_records import OwnedRecords
 from binders.mqtt.records import note_topic, owned_sessions, read_fences, request_resend, writers_topic
 from binders.mqtt.retained import echo_topic
-from binders.mqtt.spools import Spool, marked, spools, stamp_of
+from binders.mqtt.spools import stamp_of
+from binders.mqtt.unsaved import UnsavedMessages
 from speck.binder import MOST_COUNTED, BrokerBinder, Feed, OwnedSession
 from speck.core.inventory import Inventory, Login
 from speck.core.runtime import Checkup
 from speck.core.split import control_topic
 from speck.core.topic import OWN_TOPICS, SQL_TOPICS
-from speck.errors import BinderError, Fault, InvalidInput, Rejected, one_line
-
-_log = logging.getLogger(__name__)
+from speck.errors import BinderError, Fault, InvalidInput, Rejected
 
 # Locks for sessions, shared by hash: two connections for one session at once would take it over in turn.
 _STRIPES = 32
@@ -86,6 +83,7 @@ class MqttBroker(BrokerBinder):
         self._cache = ConnectionCache(self._control)
         self._counters = Counters(self._cache)
         self._records = OwnedRecords(self._address.text)
+        self._unsaved = UnsavedMessages(self._address.text, inventory, self._cache)
         self._concerns = BrokerConcerns(self._address, self._cache, self._connection, self._login, timeout)
         self._locks = [threading.Lock() for _ in range(_STRIPES)]
 
@@ -222,42 +220,15 @@ class MqttBroker(BrokerBinder):
         """See :meth:`speck.binder.BrokerBinder.unsaved`; by the spools, at the site itself.
 
         A writer's mark is up to a second old.  What it wrote since, and waits in the session, is known by its
-        stamp, and not counted; in the binary form of stamps it is.  Unknown if a writer has dropped messages
-        that the broker had not saved yet: it came back empty, or saves too seldom.
+        stamp, and not counted; in the binary form of stamps it is.
         """
-        found = self._spools()
-        if not found:
-            return None if found is None else 0
-        waiting = {stamp_of(message.properties) for message in self._first_messages(session)} - {("", "")}
-
-        def missing(saved: Sequence[tuple[Spool, int]]) -> int | None:
-            if not all(spool.covers(number) for spool, number in saved):
-                return None
-            held = (each for spool, number in saved for each in spool.after(number))
-            return sum(topic_matches_sub(topic, name) and stamp not in waiting for name, stamp in held)
-
-        return self._counted(found, missing)
+        return self._unsaved.matching(
+            topic, lambda: {stamp_of(message.properties) for message in self._first_messages(session)}
+        )
 
     def stranded(self) -> int | None:
         """See :meth:`speck.binder.BrokerBinder.stranded`; by the spools, at the site itself."""
-        now, found = time.time(), self._spools()
-        if found is None:
-            return None
-        left = [each for each in found if each.is_stranded(now)]
-        return self._counted(left, lambda saved: sum(len(list(each.after(number))) for each, number in saved))
-
-    def _counted(
-        self, found: Sequence[Spool], count: Callable[[Sequence[tuple[Spool, int]]], int | None]
-    ) -> int | None:
-        """Return the count of spools, each given with its last number at the broker; ``None`` if unknown."""
-        if not found:
-            return 0
-        try:
-            numbers = self._cache.run(lambda control: marked(control, found))
-            return None if numbers is None else count(list(zip(found, numbers, strict=True)))
-        except (OSError, ValueError, Rejected) as error:
-            _log.warning("broker %s: what it had not saved is unknown: %s", self.address, one_line(error))
-            return None
+        return self._unsaved.stranded()
 
     def stored(self) -> int | None:
         """The messages in Mosquitto's store, retained ones included, as it publishes them every 10 s.
@@ -343,21 +314,6 @@ class MqttBroker(BrokerBinder):
             connection.round_trip(echo)
             connection.unsubscribe(echo)
             return list(connection.received)
-
-    def _spools(self) -> list[Spool] | None:
-        """The spools for this broker of the engines at its site; ``None`` if they cannot be seen here."""
-        inventory, own = self._inventory, self._address.text
-        if not inventory.on_site:
-            return None
-        address = BrokerAddress.parse(inventory.job_broker_address(own))
-        sites = (each for each in inventory.sites.values() if each.broker_address == own)
-        folders = {engine.checkpoint_dir for site in sites for engine in site.engines}
-        try:
-            found = [spools(each, address) for each in folders]
-        except OSError as error:
-            _log.warning("broker %s: the spools of its writers cannot be read: %s", own, one_line(error))
-            return None
-        return None if None in found else [spool for each in found for spool in each or ()]
 
     def _login(self) -> Login:
         return self._inventory.broker_login(self._address.text)
