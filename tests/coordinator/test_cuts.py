@@ -13,7 +13,7 @@ from speck.apply.planned import PlannedChange
 from speck.binder import QueryRunner, Registry
 from speck.coordinator import Services, build
 from speck.coordinator.placing.cut_corrections import CutCorrections
-from speck.coordinator.placing.cuts import cut_of, queries_with_cuts
+from speck.coordinator.placing.cut_queries import cut_of, queries_with_cuts
 from speck.coordinator.placing.request import PlacementRequest
 from speck.core.adaptation import Cuts, Entry, Trigger
 from speck.core.change import Apply, Recut, Request

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from speck.coordinator.placing.cuts import cut_of
+from speck.coordinator.placing.cut_queries import cut_of
 from speck.core.change import Recut, Request
 from speck.core.runtime import JobState
 from speck.errors import InvalidInput

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from speck.coordinator.placing.cut_corrections import CutCorrections
-from speck.coordinator.placing.cuts import CutChoice, CutQuery, queries_with_cuts
+from speck.coordinator.placing.cut_queries import CutQuery, queries_with_cuts
+from speck.coordinator.placing.cuts import CutChoice
 from speck.coordinator.placing.models import Models
 from speck.core.adaptation import Cuts, StepRecord
 from speck.core.job import Composition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from speck.coordinator.placing.cuts import recut
+from speck.coordinator.placing.cut_queries import recut
 from speck.coordinator.placing.placer import Placer
 from speck.coordinator.planning.admission import refuse_part
 from speck.core.change import (
