@@ -16,7 +16,7 @@ from typing import Any
 
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
-from speck.controller.adaptation.announcements import announced, ban_event
+from speck.controller.adaptation.decided import Decided, ban_event
 from speck.controller.adaptation.freshness import undecidable_text, was_fresh
 from speck.controller.adaptation.mover import Mover, Present
 from speck.controller.adaptation.observations import Observations, backlogs
@@ -132,7 +132,7 @@ class Adaptation:
         """The last minutes of each composition with the mode ``auto``, by name."""
         return dict(self._observations)
 
-    def is_fallen(self, name: str) -> bool:
+    def advises_only(self, name: str) -> bool:
         """True if steps of a composition are only advised, as those of an hour or a day are made."""
         return self._memory(name).advise_only_until > self.clock()
 
@@ -257,19 +257,20 @@ class Adaptation:
             return None
         with self._lock:
             before = self.store.adaptation(name)
-            answer, after = decide(before, seen, now)
-            if isinstance(answer, Revert):
+            choice, after = decide(before, seen, now)
+            if isinstance(choice, Revert):
                 after = self._with_speed(after, seen)
+            decided = Decided(name, choice, seen, before, after)
             # A move may be refused: its events are written with the intent of its operation.
-            moves = isinstance(answer, Step | Revert)
-            if not self._write(name, after, () if moves else announced(name, answer, before, after, now)):
+            moves = isinstance(choice, Step | Revert)
+            if not self._write(name, after, () if moves else decided.events(now)):
                 return None
         observed.baseline = present.inputs.links
-        if isinstance(answer, Step | Revert):
-            self._carry_out(name, answer, before, after, seen)
+        if isinstance(choice, Step | Revert):
+            self._carry_out(decided, choice)
         else:
-            self._count(before, after)
-        return answer
+            self._count(decided)
+        return choice
 
     def _hold(self, name: str, reason: str) -> None:
         """Note that no decision can be made."""
@@ -350,50 +351,43 @@ class Adaptation:
 
     # --- carrying out
 
-    def _carry_out(
-        self,
-        name: str,
-        answer: Step | Revert,
-        before: AdaptationState,
-        after: AdaptationState,
-        seen: Situation,
-    ) -> None:
+    def _carry_out(self, decided: Decided, move: Step | Revert) -> None:
         """Begin the move that was decided; where it is refused, the memory has no step of it."""
-        if isinstance(answer, Step):
-            jobs, target, message = answer.about.jobs, answer.about.target, answer.reason
+        name, revision = decided.name, decided.seen.revision
+        if isinstance(move, Step):
+            jobs, target, message = move.about.jobs, move.about.target, move.reason
         else:
-            jobs, target, message = answer.record.jobs, answer.record.source, f"back: {answer.reason}"
-        events = list(announced(name, answer, before, after, self.clock()))
+            jobs, target, message = move.record.jobs, move.record.source, f"back: {move.reason}"
+        events = list(decided.events(self.clock()))
         try:
-            operation = self.mover.move(name, jobs, target, seen.revision, message, events)
+            operation = self.mover.move(name, jobs, target, revision, message, events)
         except (Busy, StaleRevision) as error:
-            self._withdraw(name, before, seen, f"a user's change or a repair came first: {error}")
+            self._withdraw(decided, decided.before, f"a user's change or a repair came first: {error}")
         except (StalePlan, Overloaded, StoreError) as error:  # this says nothing about the target
-            self._withdraw(name, before, seen, f"the move could not begin: {error}")
+            self._withdraw(decided, decided.before, f"the move could not begin: {error}")
         except SpeckError as error:
-            self._refuse(name, answer, before, seen, one_line(error))
+            self._refuse(decided, move, one_line(error))
         else:
             self._note_begun(name, operation)
             self._correct_speed(name)
-            self._count(before, after)
+            self._count(decided)
 
-    def _refuse(
-        self, name: str, answer: Step | Revert, before: AdaptationState, seen: Situation, error: str
-    ) -> None:
+    def _refuse(self, decided: Decided, move: Step | Revert, error: str) -> None:
         """Ban the group of a refused move, so that other steps have their turn."""
-        reason = f"the move was refused: {error}"
-        memory = with_refusal(before, answer, reason, self.clock())
+        name, before, reason = decided.name, decided.before, f"the move was refused: {error}"
+        memory = with_refusal(before, move, reason, self.clock())
         new = [each for each in memory.bans if each not in before.bans]
-        self._withdraw(name, memory, seen, reason, [ban_event(name, each, self.clock()) for each in new])
+        self._withdraw(decided, memory, reason, [ban_event(name, each, self.clock()) for each in new])
 
     def _withdraw(
-        self, name: str, memory: AdaptationState, seen: Situation, reason: str, events: Iterable[Event] = ()
+        self, decided: Decided, memory: AdaptationState, reason: str, events: Iterable[Event] = ()
     ) -> None:
         """Replace the stored memory, whose last move has not begun."""
+        name = decided.name
         _log.info("composition %r: %s", name, reason)
         with self._lock:
             paused = self.store.adaptation(name).paused
-            memory = with_hold(replace(memory, paused=paused), reason, seen, self.clock())
+            memory = with_hold(replace(memory, paused=paused), reason, decided.seen, self.clock())
             self._write(name, memory, events)
         self.metrics.decided(memory.entries[-1].decision)
 
@@ -456,11 +450,11 @@ class Adaptation:
                 transaction.add_event(event)
         return True
 
-    def _count(self, before: AdaptationState, after: AdaptationState) -> None:
+    def _count(self, decided: Decided) -> None:
         """Count a decision, and the step that was judged in it."""
-        self.metrics.decided(after.entries[-1].decision)
-        former = before.pending
-        for each in after.steps:
+        self.metrics.decided(decided.after.entries[-1].decision)
+        former = decided.before.pending
+        for each in decided.after.steps:
             judged = each.outcome is not StepOutcome.PENDING and not each.back
             if former is not None and each.at == former.at and judged:
                 self.metrics.step_ended(each.outcome)

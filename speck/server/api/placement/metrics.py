@@ -37,7 +37,7 @@ def placement_metrics(adaptation: Adaptation) -> Iterator[Metric]:
         labels=("composition",),
     )
     for composition in observations:
-        fallen.add_metric((composition,), float(adaptation.is_fallen(composition)))
+        fallen.add_metric((composition,), float(adaptation.advises_only(composition)))
     yield fallen
     # The last one has the newest profiles of the links and sites, which all share.
     present = [observed.present for observed in observations.values() if observed.present is not None][-1:]
