@@ -1,14 +1,15 @@
-"""The findings of ``speck doctor``: what may lose messages, or keep a job from going on, with what to do.
+"""The findings of ``speck doctor``: conditions that may lose messages or block jobs, each with a remedy.
 
-Engines and brokers are asked now, side by side; nothing is changed.  A binder without an optional protocol
-has no findings of that kind.
+Engines and brokers are asked now, side by side; nothing is changed.  A binder without a capability has no
+findings of that kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import speck
@@ -89,22 +90,16 @@ class Doctor:
         brokers = {form.source_broker for each in snapshots for form in each.forms.values()}
         brokers |= {site.broker_address for site in self.inventory.places()}
         checks: list[Callable[[], Iterable[Diagnosis]]] = [
-            self._standby,
-            self._sites,
-            self._agents,
-            self._sinks,
-            self._lost,
-            self._stamps,
-            self._unread,
-            lambda: self._cycles(snapshots),
-            *((lambda address=address: self._sessions(address)) for address in brokers),
-            *((lambda address=address: self._stranded(address)) for address in brokers),
-            *((lambda address=address: self._deleted(address, snapshots)) for address in brokers),
+            *(self._standby, self._sites, self._agents, self._sinks, self._lost, self._stamps, self._unread),
+            partial(self._cycles, snapshots),
+            *(partial(self._sessions, address) for address in brokers),
+            *(partial(self._stranded, address) for address in brokers),
+            *(partial(self._deleted, address, snapshots) for address in brokers),
             *(
-                (lambda snapshot=snapshot, record=record: self._state(snapshot, record))
+                partial(self._state, snapshot, records[-1])
                 for snapshot in snapshots
                 for records in snapshot.attempts.values()
-                for record in records[-1:]
+                if records
             ),
         ]
         # An engine or a broker that does not answer is a finding of its site.
@@ -140,28 +135,8 @@ class Doctor:
 
     def _agents(self) -> Iterator[Diagnosis]:
         for site, found in self.agents.all():
-            if found["revoked"]:
-                message, remedy = "its agent was revoked", f"let another join: speck sites add {site}"
-            elif (refused := self.agents.epoch_refusal(site)) is not None:
-                message = (
-                    f"its agent refuses this server, whose epoch is {refused.epoch}: it was connected to one "
-                    f"of epoch {refused.known}"
-                )
-                remedy = (
-                    f"if the server of epoch {refused.known} still runs, stop this one; otherwise let the "
-                    f"site join again: speck sites add {site}, then speck sites join at the site, with its "
-                    "agent stopped (docs/agents.md, Two servers)"
-                )
-            elif not found["connected"]:
-                message = "its agent is away" if found["since"] else "its agent has never been connected"
-                remedy = "see speck agent status at the site; the jobs there continue meanwhile"
-            elif found["version"] != speck.__version__:
-                message = f"its agent has version {found['version']}, the server {speck.__version__}"
-                remedy = f"speck sites upgrade {site}, or install the server's version at the site"
-            else:
-                message = remedy = ""
-            if message:
-                yield Diagnosis(Finding.AGENT, site, message, remedy)
+            if (trouble := self._agent_trouble(site, found)) is not None:
+                yield Diagnosis(Finding.AGENT, site, *trouble)
             if (second := self.agents.second(site)) is not None:
                 yield Diagnosis(
                     Finding.AGENT,
@@ -169,6 +144,28 @@ class Doctor:
                     f"machine {second.second} has the token of the agent on machine {second.first}",
                     f"run one agent a site; after a theft: speck sites revoke {site}",
                 )
+
+    def _agent_trouble(self, site: str, found: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The message and the remedy for an agent (as plain data) that is away, refused or outdated."""
+        if found["revoked"]:
+            return "its agent was revoked", f"let another join: speck sites add {site}"
+        if (refused := self.agents.epoch_refusal(site)) is not None:
+            return (
+                f"its agent refuses this server, whose epoch is {refused.epoch}: it was connected to one "
+                f"of epoch {refused.known}",
+                f"if the server of epoch {refused.known} still runs, stop this one; otherwise let the "
+                f"site join again: speck sites add {site}, then speck sites join at the site, with its "
+                "agent stopped (docs/agents.md, Two servers)",
+            )
+        if not found["connected"]:
+            message = "its agent is away" if found["since"] else "its agent has never been connected"
+            return message, "see speck agent status at the site; the jobs there continue meanwhile"
+        if found["version"] != speck.__version__:
+            return (
+                f"its agent has version {found['version']}, the server {speck.__version__}",
+                f"speck sites upgrade {site}, or install the server's version at the site",
+            )
+        return None
 
     def _sessions(self, address: str) -> Iterator[Diagnosis]:
         broker = self.pool.broker(address)
