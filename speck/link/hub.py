@@ -21,11 +21,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from speck.core.inventory import Site
-from speck.errors import BinderError, OutcomeUnknown, Rejected, SpeckError, Unreachable
+from speck.errors import BinderError, SpeckError, Unreachable
 from speck.link.beat import SILENCE
 from speck.link.codec import Malformed, decode, encode
-from speck.link.connection import AT_ONCE, Connection, Presence, Waiting
+from speck.link.connection import Connection, Presence
 from speck.link.errors import error_of, with_versions
+from speck.link.exchange import ENDING, Exchange
 from speck.link.frames import LARGEST_FRAME, PROTOCOL, Assembly, BadFrame
 from speck.link.gate import AGENT, Gate, GatedConnection, peer_of, token_of
 from speck.link.hello import (
@@ -41,8 +42,8 @@ from speck.link.hello import (
 )
 from speck.link.journal import JournalEntry, checked
 from speck.link.look import Look
-from speck.link.methods import JOURNAL, ORDERED
-from speck.link.repeats import Forgotten, SentCall
+from speck.link.methods import JOURNAL
+from speck.link.repeats import Forgotten
 from speck.link.sending import send
 
 MOST_JOINING = 16  # connections of sites that join; none of them has a token
@@ -51,7 +52,6 @@ _JOINING = 10.0  # s, for the request of a site that joins
 _BACKLOG = 4096  # connections that are not accepted yet
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
 _LISTENING = 1.0  # s between two looks for silent connections
-_ENDING = 10.0  # s, by which a call may be late
 _CLOSING = 5.0  # s, for thousands of agents to answer the end of their connections
 _ENDED = 2.0  # s, for the tasks of connections that were cut
 _REPLACING = 60.0  # s, in which one agent is not replaced by another again and again
@@ -129,7 +129,7 @@ class Hub:
         if self._loop is None or not self._thread.is_alive():
             return
         with contextlib.suppress(LateAnswer):
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_CLOSING + _ENDING)
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_CLOSING + ENDING)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         if not self._thread.is_alive():
@@ -165,6 +165,9 @@ class Hub:
         """The agent of a site that is connected now."""
         found = self._connections.get(site)
         return None if found is None else found.presence
+
+    def _is_current(self, agent: Connection) -> bool:
+        return self._connections.get(agent.presence.hello.site) is agent
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.path == _JOIN and self.join is not None:
@@ -309,7 +312,7 @@ class Hub:
 
     def _part(self, site: str, agent: Connection) -> None:
         """Forget a connection, whose calls are not answered any more."""
-        if self._connections.get(site) is agent:
+        if self._is_current(agent):
             del self._connections[site]
             _log.info("the agent of site %r is away", site)
         for each in agent.waiting.values():
@@ -408,11 +411,12 @@ class Hub:
         agent, deadline = self._connections.get(site), time.monotonic() + seconds
         if agent is None:
             raise Unreachable(f"{address}: the agent of site {site!r} is not connected", address=address)
+        exchange = Exchange(self._loop, agent, deadline, address, self._numbers, self._is_current)
         try:
             try:
-                answer = self._ask(agent, agent.sent_calls.prepared(call), deadline, address)
+                answer = exchange.answer(agent.sent_calls.prepared(call))
             except Forgotten:
-                answer = self._ask(agent, agent.sent_calls.prepared(call, whole=True), deadline, address)
+                answer = exchange.answer(agent.sent_calls.prepared(call, whole=True))
         except Malformed as error:
             text = f"{address}: the agent of site {site!r} sent another answer: {error}"
             raise BinderError(text, address=address) from error
@@ -420,69 +424,6 @@ class Hub:
             problem = error_of(answer["x"] if isinstance(answer["x"], Mapping) else {})
             raise with_versions(problem, versions(agent.presence.hello.version))
         return answer.get("r")
-
-    def _ask(self, agent: Connection, sent: SentCall, deadline: float, address: str) -> Mapping[str, Any]:
-        """The whole answer by ``deadline`` (steady time, s).
-
-        Raises :class:`~speck.link.repeats.Forgotten` and :class:`~speck.link.codec.Malformed`, too.
-        """
-        seconds = max(0.0, deadline - time.monotonic())
-        assert self._loop is not None  # noqa: S101 - see call
-        future = asyncio.run_coroutine_threadsafe(self._call(agent, sent, seconds, address), self._loop)
-        try:
-            number, limit, answer = future.result(seconds + _ENDING)
-        except LateAnswer:  # the loop has ended meanwhile
-            text = f"{address}: the agent of site {agent.presence.hello.site!r} has not answered"
-            raise OutcomeUnknown(text, address=address) from None
-        return agent.sent_calls.answer(sent, answer, number, limit)
-
-    async def _call(
-        self, agent: Connection, sent: SentCall, seconds: float, address: str
-    ) -> tuple[int, float, dict[str, Any]]:
-        deadline, site = asyncio.get_running_loop().time() + seconds, agent.presence.hello.site
-        try:
-            async with asyncio.timeout_at(deadline):
-                await agent.room.acquire()
-        except TimeoutError:
-            text = f"{address}: {AT_ONCE} calls at site {site!r} have not ended within {seconds:g} s"
-            raise Unreachable(text, address=address) from None
-        try:
-            return await self._exchange(agent, sent, deadline, address)
-        finally:
-            agent.room.release()
-
-    async def _exchange(
-        self, agent: Connection, sent: SentCall, deadline: float, address: str
-    ) -> tuple[int, float, dict[str, Any]]:
-        """The number of the call, its limit (s), and the answer as the agent sent it."""
-        site, call = agent.presence.hello.site, sent.call
-        if self._connections.get(site) is not agent:
-            raise Unreachable(
-                f"{address}: the agent of site {site!r} has lost its connection", address=address
-            )
-        number = next(self._numbers)
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        changes = address if call.get("m") in ORDERED else ""
-        agent.waiting[number] = Waiting(answer, changes)
-        agent.looks.drop(changes)
-        left = max(0.0, deadline - asyncio.get_running_loop().time())
-        limit = round(left, 1) or left  # fewer characters
-        try:
-            async with asyncio.timeout_at(deadline):
-                message = sent.message(limit) | {"c": number}
-                await agent.outbox.send_to_the_end(agent.socket, message, number)
-                return number, limit, await answer
-        except TimeoutError:
-            text = f"{address}: the agent of site {site!r} has not answered within {limit:.0f} s"
-            raise OutcomeUnknown(text, address=address) from None
-        except (ConnectionClosed, ConnectionError):
-            text = f"{address}: the connection of the agent of site {site!r} broke before it answered"
-            raise OutcomeUnknown(text, address=address) from None
-        except BadFrame as error:
-            text = f"{address}: {call.get('m')} at site {site!r} cannot be sent: {error}"
-            raise Rejected(text, address=address) from error
-        finally:
-            del agent.waiting[number]
 
 
 async def _next(websocket: ServerConnection, assembly: Assembly) -> dict[str, Any]:
