@@ -6,7 +6,7 @@ most, and a second or two for the programs of the trials.
 
 from __future__ import annotations
 
-from binders.flink.rest import client
+from binders.flink.rest import requests
 from binders.flink.submission import launcher
 from speck.cli import main as speck
 
@@ -15,5 +15,5 @@ PATIENCE = 30.0  # s
 
 def main() -> None:
     """Run ``speck``."""
-    client.SLOW = launcher.PENDING = PATIENCE
+    requests.SLOW = launcher.PENDING = PATIENCE
     speck()

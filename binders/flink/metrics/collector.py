@@ -34,7 +34,8 @@ from binders.flink.metrics.rates import (
     rows,
     sample_of,
 )
-from binders.flink.rest.client import FlinkRefused, FlinkRest
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.requests import FlinkRefused
 from speck.core.job import Scalar
 from speck.core.profile import JobSample
 from speck.core.runtime import JobMetrics

@@ -10,7 +10,8 @@ import hashlib
 import threading
 from collections import Counter
 
-from binders.flink.rest.client import FlinkRefused, FlinkRest
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.requests import FlinkRefused
 
 
 class FirstCheckpoints:

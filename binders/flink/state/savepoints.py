@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from binders.flink.rest.client import FlinkRefused, FlinkRest
+from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import ENDED
+from binders.flink.rest.requests import FlinkRefused
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
 from speck.core.inventory import is_loopback

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from binders.flink.rest.client import FlinkRefused, FlinkRest
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.requests import FlinkRefused
 from binders.flink.submission.package import Package
 
 FRESH = 2.0  # s, for which the list of jars is cached

@@ -12,7 +12,8 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from binders.flink.rest.client import FlinkRefused, FlinkRest, NotReady
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.requests import FlinkRefused, NotReady
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
 from binders.flink.state.savepoints import SavepointManager

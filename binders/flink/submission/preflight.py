@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from binders.flink.rest.client import FlinkRefused, FlinkRest
+from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import Overview
+from binders.flink.rest.requests import FlinkRefused
 from binders.flink.state import locations
 from binders.flink.submission import pyflink
 from binders.flink.submission.admission import directories_fault, settings_fault, version_fault

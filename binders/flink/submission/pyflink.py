@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from binders.flink.rest.client import FlinkRefused, FlinkRest
+from binders.flink.rest.client import FlinkRest
+from binders.flink.rest.requests import FlinkRefused
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.submission.code_check import SCRIPT
 from binders.flink.submission.job_config import program_arguments
@@ -79,7 +80,7 @@ def path_of(rest: FlinkRest, jar: str) -> str:
 def probe(rest: FlinkRest, jar: str) -> FoundPython:
     """Find the Python on the JobManager's machine, by a jar of any Python program.  Starts no job.
 
-    Raises :class:`~binders.flink.rest.client.FlinkRefused` if there is none.
+    Raises :class:`~binders.flink.rest.requests.FlinkRefused` if there is none.
     """
     try:
         rest.plan(jar, _launch(path_of(rest, jar), {"probe": True}))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from binders.flink.local.server import PYTHON_VARIABLE, python_program
-from binders.flink.rest.client import FlinkRefused
+from binders.flink.rest.requests import FlinkRefused
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.submission import launcher, pyflink
 from binders.flink.submission.code_check import check_code

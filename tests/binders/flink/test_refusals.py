@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from binders.flink.engine import FlinkEngine
-from binders.flink.rest.client import FlinkRefused
+from binders.flink.rest.requests import FlinkRefused
 from speck.core.foreign_text import one_line
 from speck.core.inventory import Inventory, Login, Secret
 from speck.core.runtime import Attempt, Handle, JobState
