@@ -6,17 +6,9 @@ from pathlib import Path
 
 from speck.binder import Registry, installed
 from speck.errors import NotFound
-from speck.local.sites import (
-    DEFAULT_HEAP,
-    DEFAULT_TIMEOUT,
-    Progress,
-    Server,
-    Starter,
-    locked,
-    server_of,
-    stop_marked,
-)
-from speck.local.state import Record, ServerRecord
+from speck.local.sites import DEFAULT_HEAP, Server, server_of
+from speck.local.starter import DEFAULT_TIMEOUT, Progress, Starter, stop_marked
+from speck.local.state import Record, ServerRecord, locked
 
 
 def restart(

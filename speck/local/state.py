@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,6 +49,11 @@ class ServerRecord:
         if self.role == "worker":
             return f"{self.kind}-worker-{self.number}"
         return self.kind if self.role == "engine" else self.role
+
+    @property
+    def title(self) -> str:
+        """The server in messages."""
+        return server_title(self.site, self.role, self.kind, self.address)
 
     def folder(self, directory: Path) -> Path:
         """The directory of its files."""
@@ -209,6 +216,20 @@ class Record:
         }
         content["agents"] = {name: asdict(agent) for name, agent in self.agents.items()}
         rewrite_file(path, json.dumps(content, indent=1).encode())
+
+
+def server_title(site: str, role: Role, kind: str, address: str) -> str:
+    """A server in messages: its site, kind and address."""
+    return f"site {site}: {f'{kind} engine' if role == 'engine' else role} {address}"
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory, which is created if needed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _path(directory: Path) -> Path:

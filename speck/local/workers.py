@@ -7,8 +7,8 @@ from pathlib import Path
 
 from speck.binder import Registry, installed
 from speck.errors import LocalError, NotFound
-from speck.local.sites import DEFAULT_TIMEOUT, Progress, Starter, locked
-from speck.local.state import Record, ServerRecord
+from speck.local.starter import DEFAULT_TIMEOUT, Progress, Starter
+from speck.local.state import Record, ServerRecord, locked
 
 
 def scale(
