@@ -81,28 +81,20 @@ def graph(
     form = "json" if as_json else form
     if job is not None and features:
         raise click.UsageError("--engine and --features exclude each other (--features JOB has a single job)")
-    if job is not None or features:
-        _refuse("--features" if features else "--engine", of_file)
     if features:
-        _check_format("--features", form, _FEATURE_FORMATS)
-        if output is not None:
-            raise click.UsageError("--output draws a graph: --features prints a table (--format csv)")
-        _show_features(client, names, form)
+        _refuse_file_options("--features", of_file)
+        _show_features(client, names, form, output)
     elif job is not None:
-        if names:
-            raise click.UsageError(f"--engine {job} takes no file ({names[0]!r} was given)")
-        _check_format("--engine", form, _PLAN_FORMATS)
-        if output is not None and form is not None:
-            raise click.UsageError(f"--output draws a picture: --format {form} goes to standard output")
-        _show_plan(client, job, form, output)
+        _refuse_file_options("--engine", of_file)
+        _show_plan(client, job, names, form, output)
     else:
         if form is not None and not as_json:
             raise click.UsageError("--format is for --engine and --features (expected --json for a file)")
         _show_composition(_one_file(names), output, as_json=as_json, **of_file)
 
 
-def _refuse(option: str, of_file: Mapping[str, Any]) -> None:
-    """Refuse options for a file."""
+def _refuse_file_options(option: str, of_file: Mapping[str, Any]) -> None:
+    """Raise a usage error for an option of a file beside this one."""
     options = {"env_files": "--env", "settings": "--set", "inventory": "--sites", "unfold": "--unfold"}
     if given := [options[name] for name, value in of_file.items() if value]:
         raise click.UsageError(f"{given[0]} is for a FILE, not for {option}")
@@ -121,9 +113,16 @@ def _one_file(names: tuple[str, ...]) -> Path:
     return path
 
 
-def _show_plan(client: Client, job: str, form: str | None, output: Path | None) -> None:
+def _show_plan(
+    client: Client, job: str, names: tuple[str, ...], form: str | None, output: Path | None
+) -> None:
     from speck.cli.draw.engine_plan import dot, draw_plan, graphml, plan_text
 
+    if names:
+        raise click.UsageError(f"--engine {job} takes no file ({names[0]!r} was given)")
+    _check_format("--engine", form, _PLAN_FORMATS)
+    if output is not None and form is not None:
+        raise click.UsageError(f"--output draws a picture: --format {form} goes to standard output")
     with waiting("asking the engine"):
         answer = client.engine_plan(job)
     plan = EnginePlan.from_dict(answer)
@@ -141,7 +140,10 @@ def _show_plan(client: Client, job: str, form: str | None, output: Path | None) 
         click.echo(plan_text(plan))
 
 
-def _show_features(client: Client, names: tuple[str, ...], form: str | None) -> None:
+def _show_features(client: Client, names: tuple[str, ...], form: str | None, output: Path | None) -> None:
+    _check_format("--features", form, _FEATURE_FORMATS)
+    if output is not None:
+        raise click.UsageError("--output draws a graph: --features prints a table (--format csv)")
     plans, faults = [], []
     with waiting("asking the engines"):
         for name in names or [str(each["job_name"]) for each in client.jobs()]:
