@@ -193,6 +193,10 @@ class Deployments:
         """One composition now."""
         return self._snapshot(head, self.store.jobs(head.name), _by_job(self.store.attempts()))
 
+    def snapshot_of_job(self, name: str) -> Snapshot:
+        """The composition of a job now.  Raises :class:`~speck.errors.NotFound`."""
+        return self.snapshot(self.head(self.known_job(name).composition))
+
     def last_run(self, snapshot: Snapshot) -> dict[str, Deployed]:
         """The jobs of a composition, each in the form that runs or ran last: the one that left its state.
 

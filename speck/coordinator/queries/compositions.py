@@ -97,11 +97,10 @@ class Queries:
 
     def job(self, name: str) -> dict[str, Any]:
         """One job, observed now: its attempt, and its metrics where its engine has them."""
-        head = self.deployments.head(self.deployments.known_job(name).composition)
-        snapshot = self.deployments.snapshot(head)
+        snapshot = self.deployments.snapshot_of_job(name)
         self.observer.observe(each for each in snapshot.deployed() if each[0].job_name == name)
         data = self._job_data(snapshot, name, self.observer.seen(), self._abandoned())
-        data |= self._rollout(head.name, name)
+        data |= self._rollout(snapshot.head.name, name)
         attempt = snapshot.attempt(name)
         return data if attempt is None else data | {"metrics": self._metrics(snapshot, attempt)}
 
@@ -125,9 +124,7 @@ class Queries:
 
         Raises :class:`~speck.errors.BinderError` when the engine does not answer.
         """
-        snapshot = self.deployments.snapshot(
-            self.deployments.head(self.deployments.known_job(name).composition)
-        )
+        snapshot = self.deployments.snapshot_of_job(name)
         attempt = snapshot.attempt(name)
         answer = {"job_name": name, "address": snapshot.forms[name].spe_address, "observed_at": self.clock()}
         if attempt is None or attempt.handle is None:

@@ -40,9 +40,7 @@ class EnginePlans:
         return self._calls.of(name, partial(self._of_job, name))
 
     def _of_job(self, name: str) -> dict[str, Any]:
-        snapshot = self.deployments.snapshot(
-            self.deployments.head(self.deployments.known_job(name).composition)
-        )
+        snapshot = self.deployments.snapshot_of_job(name)
         form, attempt = snapshot.forms[name], snapshot.attempt(name)
         if attempt is None or attempt.handle is None:
             raise Conflict(f"job {name!r} runs at no engine, so there is no plan of it (start it first)")
