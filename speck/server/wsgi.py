@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from flask import Flask
 from waitress import wasyncore
@@ -196,26 +196,10 @@ class WebServer:
         self._ended = threading.Event()
         # A signal and a failed loop may both end the server: one of them closes it.
         self._closing = threading.Lock()
-        self._server: Any = create_server(
-            application,
-            map=self._sockets,
-            sockets=[listener],
-            threads=THREADS,
-            connection_limit=_connections(),
-            channel_timeout=_IDLE,
-            max_request_body_size=_MAX_RECEIVED,
-            max_request_header_size=MAX_HEADER,
-            asyncore_use_poll=True,  # select takes no descriptor over 1023
-            ident="speck",
-            url_scheme="http" if certificate is None else "https",
-        )
+        self._server = _waitress(application, listener, self._sockets, certificate)
         metrics: Metrics = application.extensions["metrics"]
         is_known: IsKnown = application.extensions["is_known"]
-        self._server.channel_class = partial(_Channel, patience, is_known, metrics)  # type: ignore[union-attr]
-        accept: _Accept = _Accepting(self._server.accept)  # type: ignore[union-attr]
-        if certificate is not None:
-            accept = partial(_accept, accept, certificate)
-        self._server.accept = accept  # type: ignore[union-attr,method-assign]
+        self._server.channel_class = partial(_Channel, patience, is_known, metrics)
         threads = self._server.task_dispatcher
         # A standby has neither.
         self._live: Live | None = application.extensions.get("live")
@@ -250,6 +234,31 @@ class WebServer:
     def _busy(self) -> bool:
         channels = list(self._server.active_channels.values())
         return any(each.requests or each.total_outbufs_len or each.close_when_flushed for each in channels)
+
+
+def _waitress(
+    application: Flask, listener: socket.socket, sockets: dict[int, Any], certificate: Certificate | None
+) -> Any:
+    """Waitress's server of an application; ``sockets`` are those that its loop watches."""
+    server = cast(
+        "Any",
+        create_server(
+            application,
+            map=sockets,
+            sockets=[listener],
+            threads=THREADS,
+            connection_limit=_connections(),
+            channel_timeout=_IDLE,
+            max_request_body_size=_MAX_RECEIVED,
+            max_request_header_size=MAX_HEADER,
+            asyncore_use_poll=True,  # select takes no descriptor over 1023
+            ident="speck",
+            url_scheme="http" if certificate is None else "https",
+        ),
+    )
+    accept = _Accepting(server.accept)
+    server.accept = accept if certificate is None else partial(_accept, accept, certificate)
+    return server
 
 
 _Accept = Callable[[], tuple[Any, Any] | None]
