@@ -297,26 +297,11 @@ class Enrolment:
                 f"the site speaks protocol {request.protocol} (expected {PROTOCOL}; "
                 f"{versions(request.version)}: update the older of the two)"
             )
-        code, now, token = JoinCode.parse(request.code), self.clock(), secrets.token_urlsafe(32)
+        code = JoinCode.parse(request.code)
         if code.server != server_mark(self.store.identity):
             raise _wrong("the code is of another server (expected one that this server printed)")
         with self._lock:
-            used = replace(self._usable(code, now), state=CodeState.USED)
-            inventory, entry = self._with(code.site, request.entry)
-            record = replace(
-                self.record(code.site),
-                sha256=_hash(token.encode()),
-                machine=request.machine,
-                version=request.version,
-                entry=entry,
-                joined=now,
-            )
-            with self.store.transaction() as transaction:
-                transaction.put_join_code(used)
-                transaction.put_agent(record)
-                text = f"site {code.site!r} joined, on machine {request.machine or 'without an id'}"
-                transaction.add_event(Event(now, EventKind.JOINED, text))
-            self._keep(record)
+            token, inventory = self._admit(request, code)
             addresses = self.inventory.addresses_at(code.site) | inventory.addresses_at(code.site)
             self.inventory.replace(inventory)
         for listener in self.on_changed:
@@ -324,6 +309,27 @@ class Enrolment:
         site = inventory.sites[code.site]
         engines = tuple(replace(each, scale=None, hook=None) for each in site.engines)
         return Joined(token=token, site=replace(site, engines=engines))
+
+    def _admit(self, request: JoinRequest, code: JoinCode) -> tuple[str, Inventory]:
+        """Write the records of a site that joins; returns its token, and the inventory with it."""
+        now, token = self.clock(), secrets.token_urlsafe(32)
+        used = replace(self._usable(code, now), state=CodeState.USED)
+        inventory, entry = self._with(code.site, request.entry)
+        record = replace(
+            self.record(code.site),
+            sha256=_hash(token.encode()),
+            machine=request.machine,
+            version=request.version,
+            entry=entry,
+            joined=now,
+        )
+        with self.store.transaction() as transaction:
+            transaction.put_join_code(used)
+            transaction.put_agent(record)
+            text = f"site {code.site!r} joined, on machine {request.machine or 'without an id'}"
+            transaction.add_event(Event(now, EventKind.JOINED, text))
+        self._keep(record)
+        return token, inventory
 
     def _usable(self, code: JoinCode, now: float) -> CodeRecord:
         """The record of a code that may be used now.  Raises :class:`~speck.errors.InvalidInput`."""
