@@ -11,14 +11,19 @@ import speck.server.api.adoption_routes
 import speck.server.api.agents.routes
 import speck.server.api.code_routes
 import speck.server.api.engine_plan_routes
+import speck.server.api.operation_routes
+import speck.server.api.placement.routes
+import speck.server.api.routes
+import speck.server.api.server_routes
+import speck.server.api.site_routes
 import speck.server.api.split.routes
 import speck.server.api.workers.routes  # noqa: F401 - all add their routes to the blueprint
 from speck.coordinator import Services
 from speck.schema.yaml.parser import MAX_BYTES
 from speck.server.api import openapi, problems
 from speck.server.api.artifact_routes import FILES
+from speck.server.api.blueprint import blueprint
 from speck.server.api.live import Live
-from speck.server.api.placement.routes import blueprint
 from speck.server.api.rules import LazyRule
 from speck.server.dashboard import DASHBOARD
 from speck.server.middleware import (

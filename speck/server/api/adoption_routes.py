@@ -8,8 +8,8 @@ from flask import request
 
 from speck.core.change import Adopt
 from speck.server.api import parameters, schemas
+from speck.server.api.blueprint import blueprint, request_body
 from speck.server.api.changes import load, respond, services
-from speck.server.api.routes import blueprint, request_body
 
 
 @blueprint.route("/adoptions", methods=["POST"])

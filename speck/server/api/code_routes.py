@@ -7,8 +7,8 @@ from typing import Any
 from flask import request
 
 from speck.server.api import parameters, problems, schemas
+from speck.server.api.blueprint import blueprint
 from speck.server.api.changes import services
-from speck.server.api.routes import blueprint
 from speck.store.uploads import NOT_ACCEPTED
 
 _OCTETS = {

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from speck.server.api import schemas
+from speck.server.api.blueprint import blueprint
 from speck.server.api.changes import services
-from speck.server.api.routes import blueprint
 from speck.server.middleware import authentication
 from speck.server.tokens import Role
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from flask import current_app
+
 from speck.apply.operation import Operation, summary_data
 from speck.coordinator import Queries, Services, SiteQueries
 from speck.errors import SpeckError
@@ -169,6 +171,12 @@ class Live:
         while holds() and (remaining := until - time.monotonic()) > 0:
             if self.feed.wait(since, min(remaining, CHECK)):
                 return
+
+
+def live_view() -> Live:
+    """The live view of the present application."""
+    found: Live = current_app.extensions["live"]
+    return found
 
 
 def _version(last: str, mark: str) -> int:

@@ -14,8 +14,8 @@ from flask_smorest import Api
 
 import speck
 from speck.schema.schemas import CompositionSchema, JobSchema
+from speck.server.api.blueprint import blueprint
 from speck.server.api.changes import KEY, LONGEST_KEY
-from speck.server.api.placement.routes import blueprint
 from speck.server.api.schemas import ProblemSchema
 
 _JSON, _PROBLEM = "application/json", "application/problem+json"

@@ -1,73 +1,25 @@
-"""The routes.  Each reads its request, calls the coordinator or a query, and answers plain data."""
+"""The routes of compositions and jobs.
+
+As in all modules of routes, each reads its request, calls the coordinator or a query, and answers plain data.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
-from flask import Response, current_app
-from flask_smorest import Blueprint
-
-from speck.apply.operation import Operation
-from speck.coordinator import Coordinator, Queries, SiteQueries
+from speck.coordinator import Queries
 from speck.core.change import Apply, ApplyJob, DeleteComposition, DeleteJob, Rollback
 from speck.errors import InvalidInput
 from speck.schema.compositions import load_job
 from speck.schema.yaml.documents import read_document
-from speck.server.api import exposition, parameters, problems, schemas
+from speck.server.api import parameters, schemas
+from speck.server.api.blueprint import blueprint, request_body
 from speck.server.api.changes import begun, load, plan_response, requested, respond, services
-from speck.server.api.live import Live
-from speck.server.api.submission import FORM, JSON, submission
-from speck.server.middleware import authentication
-from speck.server.middleware.authentication import author
-
-blueprint = Blueprint("speck", __name__, description="Jobs, compositions, operations")
-
-_EXAMPLE = {
-    "job_name": "A",
-    "spe_address": "http://172.16.39.7:8081/",
-    "source_broker": "tcp://172.16.39.7:1883",
-    "source_topic": "T-1",
-    "sink_broker": "tcp://172.16.192.18:1883",
-    "sink_topic": "T-C-filter",
-    "entry_class": "package.ExampleJob",
-    "job_path": "jars_and_apps/test-1.jar",
-}
-_STREAM_PAUSE = 15.0  # s; an idle event stream sends a comment so often
-
-
-def request_body(schema: str, *, yaml: bool) -> dict[str, Any]:
-    """The description of a request's body, with an example."""
-    example = _EXAMPLE if schema == "Job" else {"name": "figure-3", "jobs": [_EXAMPLE]}
-    content: dict[str, Any] = {
-        JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}, "example": example}
-    }
-    if yaml:
-        content["application/yaml"] = {"schema": {"type": "string"}}
-    content[FORM] = {
-        "schema": {
-            "type": "object",
-            "description": "its text, and for each job_path in it a file, or the text sha256:HASH of one "
-            "that is here; with a header X-Requested-By",
-            "properties": {schema.lower(): {"type": "string", "format": "binary"}},
-            "required": [schema.lower()],
-            "additionalProperties": {"type": "string", "format": "binary"},
-        }
-    }
-    return {"required": True, "content": content}
-
-
-def _coordinator() -> Coordinator:
-    return services().coordinator
+from speck.server.api.submission import submission
 
 
 def _queries() -> Queries:
     return services().queries
-
-
-def _sites() -> SiteQueries:
-    return services().sites
 
 
 @blueprint.route("/compositions", methods=["POST"])
@@ -182,7 +134,7 @@ def rollback_composition(query: dict[str, Any], name: str) -> Any:
 @blueprint.alt_response(422, schema=schemas.ProblemSchema)
 def deploy_job(query: dict[str, Any]) -> Any:
     """Deploy and register one job"""
-    coordinator = _coordinator()
+    coordinator = services().coordinator
     sent = submission("job", services().uploads)
     document = read_document(sent.text, format=sent.format)
     if document.faults:
@@ -246,187 +198,3 @@ def delete_job(query: dict[str, Any], name: str) -> Any:
 def show_rates() -> Any:
     """The rates of all jobs: messages/s in and out, messages waiting, duration of batches"""
     return _queries().rates()
-
-
-@blueprint.route("/operations", methods=["GET"])
-@blueprint.arguments(parameters.OperationsQuery, location="query")
-@blueprint.response(200, schemas.OperationSummarySchema(many=True))
-def list_operations(query: dict[str, Any]) -> Any:
-    """The stored operations, newest first, without their actions"""
-    return _queries().operations.last(**query)
-
-
-@blueprint.route("/operations/<identifier>", methods=["GET"])
-@blueprint.response(200, schemas.OperationSchema)
-@blueprint.alt_response(404, schema=schemas.ProblemSchema)
-def show_operation(identifier: str) -> Any:
-    """The progress of one apply, action by action"""
-    return _queries().operations.data(identifier)
-
-
-@blueprint.route("/operations/<identifier>/events", methods=["GET"])
-@blueprint.response(200, content_type="text/event-stream", description="the operation at each change")
-@blueprint.alt_response(404, schema=schemas.ProblemSchema)
-def follow_operation(identifier: str) -> Response:
-    """The progress of one apply as server-sent events, until it ends"""
-    operation = _queries().operations.live(identifier)
-    if operation is None:
-        ended = _queries().operations.data(identifier)
-        return _stream(iter((_event(ended),)))
-    return _stream(_follow(operation, authentication.token_check()))
-
-
-def _stream(events: Iterator[str]) -> Response:
-    """Events as they come; the header keeps a proxy (nginx) from buffering them."""
-    headers = {"X-Accel-Buffering": "no"}
-    return Response(events, content_type="text/event-stream", headers=headers)
-
-
-def _event(data: dict[str, Any]) -> str:
-    return f"data: {json.dumps(data)}\n\n"
-
-
-def _follow(operation: Operation, holds: Callable[[], bool]) -> Iterator[str]:
-    seen = -1
-    while True:
-        changed = operation.wait_change(seen, _STREAM_PAUSE)
-        if not holds():
-            return
-        if not changed:
-            yield ": still here\n\n"
-            continue
-        seen = operation.version
-        data = operation.to_dict()
-        yield _event(data)
-        if data["state"] != "running":
-            return
-
-
-@blueprint.route("/live", methods=["GET"])
-@blueprint.arguments(parameters.LiveHeaders, location="headers")
-@blueprint.response(200, content_type="text/event-stream", description="the changes (docs/rest.md)")
-@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="too many clients are connected")
-def follow_live(headers: dict[str, Any]) -> Response:
-    """Jobs, operations, events and sites as server-sent events: all at first, then what changes"""
-    live = _live()
-    if not live.enter():
-        detail = f"{live.most} clients are connected, which is the limit (try again, or poll the other paths)"
-        return problems.problem(503, detail, headers={"Retry-After": "10"})
-    response = _stream(live.follow(headers["last_event_id"], authentication.token_check()))
-    response.headers["Cache-Control"] = "no-store"
-    response.call_on_close(live.leave)
-    return response
-
-
-@blueprint.route("/events", methods=["GET"])
-@blueprint.arguments(parameters.EventsQuery, location="query")
-@blueprint.response(200, schemas.EventSchema(many=True))
-def list_events(query: dict[str, Any]) -> Any:
-    """The audit log: intents with author and reason, and their outcomes"""
-    return _queries().events(**query)
-
-
-@blueprint.route("/sites", methods=["GET"])
-@blueprint.response(200, schemas.SiteViewSchema(many=True))
-def list_sites() -> Any:
-    """The sites of the inventory, and their reachability"""
-    return _sites().sites()
-
-
-@blueprint.route("/sites/check", methods=["GET"])
-@blueprint.response(200, schemas.CheckupSchema(many=True))
-def check_sites() -> Any:
-    """Each engine and broker of the inventory: version, limits, clock, faults and their remedies"""
-    return _sites().checkups()
-
-
-@blueprint.route("/sites/check", methods=["POST"])
-@blueprint.response(200, schemas.CheckupSchema(many=True))
-def check_sites_from_engines() -> Any:
-    """The same, and each engine tries to reach each broker as a job does, which takes a slot for a moment"""
-    return _sites().checkups_from_engines()
-
-
-@blueprint.route("/doctor", methods=["GET"])
-@blueprint.response(200, schemas.DiagnosisSchema(many=True))
-def diagnose() -> Any:
-    """Findings that may lose messages or keep jobs from going on, with remedies"""
-    return services().doctor.diagnose()
-
-
-@blueprint.route("/left-behind", methods=["GET"])
-@blueprint.response(200, schemas.LeftoverSchema(many=True))
-def list_left_behind() -> Any:
-    """Abandoned copies and sessions, ended when their engine and broker answer again, and orphans"""
-    return _sites().left_behind()
-
-
-@blueprint.route("/left-behind", methods=["DELETE"])
-@blueprint.arguments(parameters.ForgettingQuery, location="query")
-@blueprint.response(200, schemas.LeftoverSchema(many=True), description="the remaining ones")
-@blueprint.alt_response(422, schema=schemas.ProblemSchema, description="nothing is abandoned there")
-def forget_left_behind(query: dict[str, Any]) -> Any:
-    """Forget abandoned copies and sessions at places that never come back"""
-    _coordinator().reaper.forget(query["place"], author(query["author"]))
-    return _sites().left_behind()
-
-
-@blueprint.route("/whoami", methods=["GET"])
-@blueprint.response(200, schemas.OwnerSchema)
-def show_owner() -> Any:
-    """The owner of the request's token, and its role"""
-    return authentication.owner_data()
-
-
-@blueprint.route("/healthz", methods=["GET"])
-@blueprint.response(200, schemas.HealthSchema)
-@blueprint.alt_response(503, schema=schemas.ProblemSchema, description="only a restart can repair it")
-def healthz() -> Response:
-    """Liveness; `store` has the reason why the store cannot be written, if it cannot"""
-    if faults := [*_coordinator().faults(), *_live().faults()]:
-        return problems.problem(503, "; ".join(faults))
-    failure = _coordinator().store.failure
-    data: dict[str, Any] = {"status": "ok"} | ({"store": str(failure)} if failure else {})
-    if (primary := services().primary) is not None:
-        data["standby"] = primary.status()
-    return Response(json.dumps(data), content_type=JSON)
-
-
-@blueprint.route("/readyz", methods=["GET"])
-@blueprint.response(200, schemas.HealthSchema)
-@blueprint.alt_response(
-    503, schema=schemas.ProblemSchema, description="the reasons why the server is not ready"
-)
-def readyz() -> Response:
-    """Readiness: interrupted operations resumed, engines observed, store writable"""
-    if reasons := [*_coordinator().faults(), *_coordinator().unready_reasons()]:
-        return problems.problem(503, "; ".join(reasons), headers={"Retry-After": "2"})
-    return Response(json.dumps({"status": "ok"}), content_type=JSON)
-
-
-def _live() -> Live:
-    live: Live = current_app.extensions["live"]
-    return live
-
-
-@blueprint.route("/store/check", methods=["GET"])
-@blueprint.response(200, schemas.FindingSchema(many=True))
-@blueprint.alt_response(503, schema=schemas.ProblemSchema)
-def check_store() -> Any:
-    """The faults of the store: records, references, and the code stored beside it"""
-    return _queries().check_store()
-
-
-@blueprint.route("/store/backup", methods=["GET"])
-@blueprint.response(200, content_type="application/gzip", description="a backup, whole when it ends well")
-@blueprint.alt_response(503, schema=schemas.ProblemSchema)
-def back_up_store() -> Response:
-    """The store as it is at this moment, with the code stored beside it, and without any secret"""
-    return Response(_queries().backup(), content_type="application/gzip")
-
-
-@blueprint.route("/metrics", methods=["GET"])
-@blueprint.response(200, content_type="text/plain", description="Prometheus's text format")
-def show_metrics() -> Response:
-    """Metrics for Prometheus"""
-    return Response(exposition.exposition(services()), content_type=exposition.CONTENT_TYPE)

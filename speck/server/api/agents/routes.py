@@ -15,8 +15,8 @@ from speck.server.api.agents.schemas import (
     UpgradeQuery,
     UpgradeSchema,
 )
+from speck.server.api.blueprint import blueprint
 from speck.server.api.changes import services
-from speck.server.api.routes import blueprint
 from speck.server.middleware.authentication import author
 
 

@@ -10,11 +10,11 @@ from speck.coordinator.placing.request import PlacementRequest
 from speck.core.change import Apply, Pin
 from speck.placement.policies import catalogue
 from speck.server.api import parameters, schemas
+from speck.server.api.blueprint import blueprint, request_body
 from speck.server.api.changes import begun, load, requested, respond, services
 from speck.server.api.placement.adaptation import AdaptationSchema, AdaptationsSchema
 from speck.server.api.placement.profiles import LinkSchema, MeasurementSchema, ProfilesSchema
 from speck.server.api.placement.schemas import PolicySchema, ProposalSchema
-from speck.server.api.routes import blueprint, request_body
 from speck.server.middleware.authentication import may_write
 
 __all__ = ["blueprint"]

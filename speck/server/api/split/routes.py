@@ -6,8 +6,8 @@ from typing import Any
 
 from speck.coordinator.queries.splits import split_data, splits_data
 from speck.server.api import parameters, schemas
+from speck.server.api.blueprint import blueprint
 from speck.server.api.changes import services
-from speck.server.api.routes import blueprint
 from speck.server.api.split.schemas import SplitSchema, WindowSchema
 
 

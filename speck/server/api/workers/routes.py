@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from speck.server.api import schemas
+from speck.server.api.blueprint import blueprint
 from speck.server.api.changes import services
-from speck.server.api.routes import blueprint
 from speck.server.api.workers.schemas import WorkersSchema
 
 
