@@ -8,12 +8,12 @@ of another.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from binders.common.session_records import named_owner, owned_by
-from binders.kafka import ages, limits, offsets
+from binders.kafka import ages, groups, limits, offsets
 from binders.kafka.address import BrokerAddress
 from binders.kafka.client import TIMEOUT, Client, Connected
 from binders.kafka.control_log import ControlLog, describe, ensure_own_topics, make_topic
@@ -315,13 +315,13 @@ class KafkaBroker(BrokerBinder):
 
     def _ensure(self, connected: Connected, session: str, topic: str, start: str = LATEST) -> None:
         records, topic_id = self._own_records(session), self._topic_id(connected, topic)
-        self._reject_members(connected, session)
+        groups.reject_members(connected, session, self.address)
         known = topic in records.topic_ids
         if known and records.topic_ids[topic] != topic_id:
-            self._commit(connected, session, topic, offsets.at_start(connected, topic, EARLIEST))
+            groups.commit(connected, session, topic, offsets.at_start(connected, topic, EARLIEST))
         elif offsets.place(connected, session, topic) is None:
             begins = offsets.begins(connected, topic) if known else offsets.at_start(connected, topic, start)
-            self._commit(connected, session, topic, begins)
+            groups.commit(connected, session, topic, begins)
         desired = {"topics": [topic], "ids": {topic: topic_id}} | owned_by(self._owner)
         if records.note != desired:
             self._put(connected, f"note/{session}", desired)
@@ -391,51 +391,12 @@ class KafkaBroker(BrokerBinder):
         by_reader = fenced >= 0 and place.metadata.get("attempt") == fenced and "messages" in place.metadata
         return by_reader and all(place.offsets.get(part, 0) >= end for part, end in ends.items())
 
-    def _commit(self, connected: Connected, session: str, topic: str, place: Mapping[int, int]) -> None:
-        from kafka import TopicPartition
-        from kafka.structs import OffsetAndMetadata
-
-        commits = {
-            TopicPartition(topic, part): OffsetAndMetadata(at, "{}", None) for part, at in place.items()
-        }
-        found = connected.admin.alter_group_offsets(session, commits)
-        _raise_first(found.values())
-
     def _forget(self, connected: Connected, session: str, topic: str) -> None:
-        """Delete the place of a session in a topic; the group goes with its last place."""
-        from kafka.errors import GroupIdNotFoundError, GroupSubscribedToTopicError
-
+        """Delete the place of a session in a topic."""
         place = offsets.place(connected, session, topic)
-        if place is None:
-            return
-        if self._records(session).topics == [topic]:
-            connected.admin.delete_groups([session])
-            return
-        from kafka import TopicPartition
-
-        try:
-            parts = [TopicPartition(topic, each) for each in place.offsets]
-            connected.admin.delete_group_offsets(session, parts)
-        except (GroupIdNotFoundError, GroupSubscribedToTopicError):
-            return
-
-    def _reject_members(self, connected: Connected, session: str) -> None:
-        """Raise for a group that has members, which no session of SpecK's has."""
-        found = connected.admin.describe_groups([session]).get(session, {})
-        for member in found.get("members") or ():
-            raise Rejected(
-                f"{self.address}: group {session!r} is used by client {member.get('client_id')!r} at "
-                f"{member.get('client_host')} (expected a group without members)",
-                address=self.address,
-            )
-
-
-def _raise_first(errors: Any) -> None:
-    from kafka.errors import NoError
-
-    for error in errors:
-        if error is not NoError and error is not None:
-            raise error() if isinstance(error, type) else error
+        if place is not None:
+            is_last = self._records(session).topics == [topic]
+            groups.forget(connected, session, topic, place.offsets, is_last=is_last)
 
 
 def _is_kept(connected: Connected, topic: str) -> bool:
