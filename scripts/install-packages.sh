@@ -13,7 +13,12 @@ index=${PIP_INDEX_URL:-$("$bin/pip" config get global.index-url 2>/dev/null || t
 [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
 export UV_NATIVE_TLS=1
 
-if "$bin/pip" -q install -c constraints.txt uv && "$bin/uv" pip install -q --python "$bin/python" "$@"; then
+# uv builds the wheel of PySpark, of which there is a source archive alone. To compress its 460 MB of jars, which are
+# compressed already, would take 20 s of processor time.
+stored=pyspark:--build-option=--compression=stored
+
+if "$bin/pip" -q install -c constraints.txt uv &&
+    "$bin/uv" pip install -q --python "$bin/python" --config-settings-package "$stored" "$@"; then
     exit 0
 fi
 echo "uv did not install the packages: pip does (a minute or two)"
