@@ -130,7 +130,8 @@ class Page:
         try:
             return wait.until(lambda _: condition(), what)
         except WebDriverException as error:
-            raise AssertionError(f"{what}: {error.msg}\n{self.text()}") from error
+            shown = "\n".join((self.text(), *self.complaints()))
+            raise AssertionError(f"{what}: {error.msg}\n{shown}") from error
 
     def all(self, selector: str) -> list[WebElement]:
         """The elements that are there now."""
