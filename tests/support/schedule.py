@@ -27,6 +27,7 @@ SECONDS_OF = {
     "promises/test_mixed_brokers.py": 110.0,
     "cli/test_demo.py": 90.0,
     "controller/test_reconciler_engines.py": 80.0,
+    "promises/test_real_time.py": 80.0,
     "controller/test_workers_engines.py": 75.0,
     "server/test_openapi.py": 75.0,
     "sql/test_engines.py": 75.0,
@@ -34,6 +35,7 @@ SECONDS_OF = {
     "server/test_dashboard_placement.py": 60.0,
     "promises/test_not_reading.py": 60.0,
     "promises/test_sites_check.py": 60.0,
+    "promises/test_owners.py": 50.0,
     "local/test_wheel.py": 40.0,
     "binders/spark/test_local.py": 35.0,
     "schema/test_type_errors.py": 30.0,
@@ -41,6 +43,7 @@ SECONDS_OF = {
     "promises/test_versions.py": 30.0,
     "docs/test_binders_page.py": 20.0,
     "apps/test_flink_programs.py": 20.0,
+    "apps/test_geofencing_page.py": 20.0,
     "cli/test_starter.py": 20.0,
     "agent/test_unit.py": 15.0,
 }
