@@ -31,6 +31,7 @@ from testbed import ROOT
 from testbed.servers.base import RealServer, free_port
 
 SOURCES = ROOT / "testbed" / "programs" / "flink"
+JOBS_JAR = "streets.jar"  # of the test programs
 
 # A busy machine may take longer than Flink's 10 s.  A TaskManager that replaces a killed one listens on
 # another port: at the same port the JobManager may reuse the broken connection ("read-only association").
@@ -155,7 +156,7 @@ def compile_jobs(directory: Path) -> Path:
         ],
         check=True,
     )
-    jar = directory / "streets.jar"
+    jar = directory / JOBS_JAR
     with zipfile.ZipFile(jar, "w") as archive:
         for file in sorted(classes.rglob("*.class")):
             archive.write(file, file.relative_to(classes))
