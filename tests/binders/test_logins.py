@@ -182,7 +182,8 @@ def passes_on(guarded: Guarded, friend: MqttFriend, job: Job, *brokers: Broker) 
         eventually(lambda: friend.got(job), lambda got: got == (["A"] if job.engine == "spark" else ["a"]))
 
 
-@pytest.mark.parametrize("engine", [pytest.param("spark", marks=trial("the search for secrets")), "flink"])
+@trial("the search for secrets, whose jobs do so on both engines")
+@pytest.mark.parametrize("engine", ["spark", "flink"])
 def test_a_job_reads_with_a_password_and_writes_with_a_certificate(
     guarded: Guarded, friend: MqttFriend, engine: str, job_name: str
 ) -> None:
