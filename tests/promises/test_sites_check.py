@@ -26,7 +26,7 @@ from tests.support.requirements import NEEDS_RIG
 pytestmark = [pytest.mark.engine, NEEDS_RIG]
 
 RATE = 200.0  # messages/s
-CHECKS = 3
+CHECKS = 2  # of which one may be slow, as the machine does much else
 BOUND = 5.0  # s, for one check of four sites
 
 
