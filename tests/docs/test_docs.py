@@ -191,7 +191,7 @@ NOT_RUN = [
     ("key-splitting.md", "When a split pays off", 1),
     ("local.md", "Sites on one machine", 1),
     ("local.md", "Sites on one machine", 1),
-    ("loss-trials.md", "Put your own program under trial", 1),
+    ("loss-trials.md", "Test your own program", 1),
     ("mqtt.md", "Owners", 3),
     ("mqtt.md", "A number that no coordinator gives", 1),
     ("nexmark.md", "Try it", 7),
