@@ -60,11 +60,11 @@ class Metrics:
         )
         self._call_errors = counter(
             "speck_call_errors",
-            "Calls to engines and brokers that failed, or found that there is no answer",
+            "Calls to engines and brokers that failed or had no answer",
             ("binder", "call", "error"),
         )
         self._actions = counter(
-            "speck_actions", "Ended actions of operations, by outcome", ("action", "outcome")
+            "speck_actions", "Actions of operations that have ended, by outcome", ("action", "outcome")
         )
         self._durations = histogram(
             "speck_action_duration_seconds",
@@ -73,7 +73,7 @@ class Metrics:
             buckets=_ACTIONS,
         )
         self._operations = counter("speck_operations", "Ended operations", ("kind", "outcome"))
-        self._drifts = counter("speck_drifts", "Drifts that the reconciler found", ("drift",))
+        self._drifts = counter("speck_drifts", "Drifts detected by the reconciler", ("drift",))
         self._rounds = histogram(
             "speck_round_duration_seconds", "Duration of the reconciler's rounds", buckets=_ROUNDS
         )
@@ -91,7 +91,7 @@ class Metrics:
         )
         self._rejected = counter(
             "speck_profile_rejected",
-            "Values that engines reported of jobs and that profiles leave out, by reason",
+            "Values reported by engines that profiles ignore, by reason",
             ("reason",),
         )
         self._decisions = counter(

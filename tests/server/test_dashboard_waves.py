@@ -52,7 +52,7 @@ def test_waves_are_planned_confirmed_and_applied(at: tuple[RestServer, Page]) ->
     confirm(page, "Apply 2 changes", "Back")
     hold = rest.world.hold("submit", name="two")
     page.click(".plan .panel-head button", "Apply 2 changes")
-    page.one("dialog", "In 2 waves: each begins when all jobs of the one before have been running for 0 s")
+    page.one("dialog", "In 2 waves: each begins when all jobs of the previous one have been running for 0 s")
     page.click("dialog button", "Apply")
     assert hold.reached.wait(60)
     page.until(

@@ -97,7 +97,9 @@ class _ScrapeCollector(Collector):
         primary = self._services.primary
         yield from _standby(None if primary is None else primary.status())
         ready = not (coordinator.unready_reasons() or coordinator.faults())
-        yield GaugeMetricFamily("speck_ready", "Whether /readyz would say so (1) or not (0)", value=ready)
+        yield GaugeMetricFamily(
+            "speck_ready", "Whether the server is ready, as by /readyz (1), or not (0)", value=ready
+        )
 
 
 def _standby(found: Mapping[str, Any] | None) -> Iterator[Metric]:
@@ -175,7 +177,7 @@ def _running(operations: Iterable[Operation]) -> Metric:
 
 
 def _seen(seen: Mapping[str, float], site_at: Callable[[str], str]) -> Metric:
-    text = "When an engine or a broker of a job last did what it was asked, in Unix time"
+    text = "Time of the last successful call to an engine or a broker of a job, in Unix time"
     family = GaugeMetricFamily("speck_seen_timestamp_seconds", text, labels=_PLACE)
     return _with_places(family, seen, site_at)
 
@@ -187,7 +189,7 @@ def _stored(stored: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
 
 
 def _dropped(dropped: Mapping[str, int], site_at: Callable[[str], str]) -> Metric:
-    text = "Messages that the broker has dropped since a session was full, as it reports them"
+    text = "Messages that the broker reports as dropped because a session was full"
     family = CounterMetricFamily("speck_broker_dropped_messages", text, labels=_PLACE)
     return _with_places(family, dropped, site_at)
 

@@ -16,12 +16,12 @@ def agent_metrics(agents: Agents) -> Iterator[Metric]:
     )
     last = GaugeMetricFamily(
         "speck_agent_last_contact_timestamp_seconds",
-        "When the agent of a site was connected last, in Unix time",
+        "Time at which the agent of a site was last connected, in Unix time",
         labels=("site",),
     )
     restarts = CounterMetricFamily(
         "speck_agent_restarts_total",
-        "Jobs that the agent of a site has started again, as far as it has reported it",
+        "Jobs that the agent of a site has started again and reported",
         labels=("site",),
     )
     now = agents.enrolment.clock()

@@ -33,7 +33,7 @@ def placement_metrics(adaptation: Adaptation) -> Iterator[Metric]:
         yield family
     fallen = GaugeMetricFamily(
         "speck_placement_fallen",
-        "Whether steps are only advised (1), as those of an hour or a day are made, or not (0)",
+        "Whether the limit of steps is reached, so that steps are only advised (1), or not (0)",
         labels=("composition",),
     )
     for composition in observations:
@@ -52,7 +52,9 @@ def _multipliers(observations: Iterable[tuple[str, Observations]]) -> list[tuple
 def _links(links: Sequence[LinkProfile]) -> Iterator[Metric]:
     labels = ("source", "target")
     bandwidth = GaugeMetricFamily(
-        "speck_link_bandwidth", "Bandwidth of a link as the loop counts with it, bytes/s", labels=labels
+        "speck_link_bandwidth",
+        "Bandwidth of a link as the adaptation loop assumes it, bytes/s",
+        labels=labels,
     )
     trip = GaugeMetricFamily("speck_link_rtt", "Round trip time of a link, s", labels=labels)
     used = GaugeMetricFamily("speck_link_utilisation", "Share of a link's bandwidth in use", labels=labels)

@@ -51,9 +51,7 @@ class AgentViewSchema(Schema):
     version = text("of its SpecK, as it reported it last")
     machine = text("the id of its computer, as it reported it last")
     revoked = fields.Boolean(metadata={"description": "true if its token was revoked, and it has no other"})
-    restarts = fields.Integer(
-        metadata={"description": "jobs that it has started again, as far as it has reported it"}
-    )
+    restarts = fields.Integer(metadata={"description": "jobs that it has started again and reported"})
 
 
 class SiteViewSchema(Schema):

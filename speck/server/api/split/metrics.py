@@ -12,7 +12,7 @@ from speck.observe.split_watch import SplitWatch
 _GAUGES = {
     "imbalance": (
         "speck_split_imbalance",
-        "Greatest rows of a combiner by weight over the mean, less 1, in the slides of the last window",
+        "Most rows of a combiner, by weight, over the mean, minus 1, in the slides of the last window",
     ),
     "shared_keys": ("speck_split_shared_keys", "Keys of the newest slide whose windows the reducer merges"),
 }

@@ -16,11 +16,11 @@ def worker_metrics(groups: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
         labels=("site", "engine", "state"),
     )
     desired = GaugeMetricFamily(
-        "speck_workers_desired", "Workers that an engine is to have", labels=("site", "engine")
+        "speck_workers_desired", "Desired number of workers of an engine", labels=("site", "engine")
     )
     failed = GaugeMetricFamily(
         "speck_workers_failed",
-        "Whether the hook of an engine's workers failed last (1) or not (0)",
+        "Whether the last call of the hook of an engine's workers failed (1) or not (0)",
         labels=("site", "engine"),
     )
     for each in groups:

@@ -80,7 +80,7 @@ const Bans = ({ bans }) => {
   if (!bans.length) return null;
   return html`
     <${Titled} id="bans-title" title="Bans">
-      <${Table} caption="Groups of jobs banned from a site" heads=${["Jobs", "Not to", "Until", "Times", "Reason"]}>
+      <${Table} caption="Groups of jobs banned from a site" heads=${["Jobs", "Banned from", "Until", "Times", "Reason"]}>
         ${bans.map((each) => html`
           <tr key=${`${each.jobs} ${each.target}`}>
             <th scope="row">${each.jobs.join(", ")}</th><td>${each.target}</td>

@@ -100,7 +100,7 @@ const Confirm = ({ plan, what, verb, settle, onApply, onClose }) => {
   return html`
     <${Dialog} title="${what} ${plan.composition}?" onClose=${onClose}>
       <p>${inWords(plan.counts) || "No changes at any engine"}. ${plan.counts.keep > 0 ? `${count(plan.counts.keep, "job is", "jobs are")} unchanged.` : ""}</p>
-      ${plan.waves?.length > 1 && html`<p>In ${count(plan.waves.length, "wave")}: each begins when all jobs of the one before have been running for ${settle} s. If a wave fails, all jobs go back to the revision before.</p>`}
+      ${plan.waves?.length > 1 && html`<p>In ${count(plan.waves.length, "wave")}: each begins when all jobs of the previous one have been running for ${settle} s. If a wave fails, all jobs are rolled back to the previous revision.</p>`}
       ${destroyed.length > 0 && html`
         <ul class="notice tone-bad destroys" aria-label="Destroyed">
           ${destroyed.slice(0, NAMED).map((each) => html`<li><strong>${each.job}</strong> ${each.text}</li>`)}
