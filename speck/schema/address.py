@@ -55,7 +55,7 @@ def canonical(address: str) -> str:
     host = _host(parts)
     if scheme in _STRICT_SCHEMES and "_" in host:
         raise BadAddress(
-            "has an underscore in its host name, which does not work at a job with this scheme",
+            "has an underscore in its host name, which jobs cannot use with this scheme",
             "expected a name without one, or an IP address",
         )
     return f"{scheme}://{host}{_port(parts, scheme)}{_path(parts, scheme)}"

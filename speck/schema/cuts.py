@@ -160,7 +160,9 @@ class _Parts:
             self._report.add(CUT, f"needs the site where table {table.name!r} is published ({right})")
         if len({each.lower() for each in table.sites}) < len(table.sites):
             right = "expected names that differ by more than case"
-            self._report.add_sentence(SQL, f"sql: the sites of table {table.name!r} have one name ({right})")
+            self._report.add_sentence(
+                SQL, f"sql: the sites of table {table.name!r} differ only in case ({right})"
+            )
         if len(table.sites) > MOST_INPUTS:
             right = f"expected at most {MOST_INPUTS}"
             self._report.add_sentence(
@@ -389,5 +391,5 @@ def query_name_faults(parts: Mapping[str, Sequence[str]], entries: Iterable[Any]
         name = entry.get("job_name") if isinstance(entry, Mapping) else None
         if isinstance(name, str) and name in owners:
             right = "expected another name: a query with a cut names its own jobs"
-            message = f"job_name {name!r} is that of a part of the query {owners[name]!r} ({right})"
+            message = f"job_name {name!r} is the name of a part of the query {owners[name]!r} ({right})"
             yield Fault(message, job=name, field="job_name", value=name, line=line_of(entry, "job_name"))

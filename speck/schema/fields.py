@@ -463,7 +463,7 @@ def _column(name: str, written: object, seen: set[str]) -> Column:
         raise ValueError("is not a column name (expected letters, digits and '_', the first no digit)")
     if name.lower() in RESERVED_COLUMNS:
         raise ValueError(
-            f"is the name of a column that SpecK gives (expected none of {', '.join(RESERVED_COLUMNS)})"
+            f"is the name of a column that SpecK adds (expected none of {', '.join(RESERVED_COLUMNS)})"
         )
     if name.lower() in seen:
         raise ValueError("is given twice (column names are case-insensitive)")

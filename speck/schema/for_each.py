@@ -126,7 +126,7 @@ def _jobs(entry: Entry, sites: tuple[str, ...], texts: _Texts, report: FaultRepo
     written = entry.data.get("job_name")
     if len(sites) > 1 and isinstance(written, str) and not any(texts.references(written, None)):
         report.add(
-            "job_name", f"would be that of {len(sites)} jobs of for_each (expected ${{each.site}} in it)"
+            "job_name", f"would be the same for {len(sites)} jobs of for_each (expected ${{each.site}} in it)"
         )
     if not report.sound:
         return
@@ -286,7 +286,7 @@ def _misplaced(value: Any, line: int | None, texts: _Texts) -> Iterator[Fault]:
     """A fault for each reference outside of a job with a ``for_each``."""
     for at, name in texts.references(value, line):
         message = (
-            f"${{each.{name}}} is known only inside of a job with 'for_each:' ($${{each. is the text itself)"
+            f"${{each.{name}}} is known only inside a job with 'for_each:' ($${{each. is the text itself)"
         )
         yield Fault(message, line=at)
 

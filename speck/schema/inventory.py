@@ -152,9 +152,8 @@ def check_joining(name: str, entry: Mapping[str, Any]) -> None:
     parts = [entry, *(engines if isinstance(engines, list) else ())]
     given = {field for each in parts if isinstance(each, Mapping) for field in each}
     if wrong := sorted(given & _OF_SERVER):
-        message = (
-            f"site {name!r}: {wrong[0]} is given by a site that joins (expected it in the server's inventory)"
-        )
+        right = "expected it in the server's inventory"
+        message = f"site {name!r}: {wrong[0]} cannot be set by a site that joins ({right})"
         raise InvalidInput([Fault(message, field=wrong[0])], "site")
 
 

@@ -149,7 +149,7 @@ class SiteSchema(EngineSchema, BrokerSchema):
     )
     uplink = fields.Nested(UplinkSchema)
     labels = Names(
-        "names that `for_each` of a job may choose sites by",
+        "labels by which `for_each` of a job may choose sites",
         Text("a label", expected="a name", check=check_name),
         example=["edge", "north"],
     )

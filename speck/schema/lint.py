@@ -153,6 +153,6 @@ def _part_readers(graph: Graph, sources: Mapping[str, Mapping[str, Any]]) -> Ite
         if not inside:
             found: list[Fault] = []
             excluded = next(each for each in OWN_TOPICS if own[0].startswith(each))
-            message = f"takes in messages of SpecK itself (expected a topic that excludes {excluded})"
+            message = f"matches messages of SpecK itself (expected a topic that excludes {excluded})"
             FaultReport(found, sources[name], job=name).add("source_topic", message)
             yield from found

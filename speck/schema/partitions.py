@@ -20,5 +20,5 @@ def unused_partitions(edges: Edges, jobs: Iterable[Job]) -> Iterator[Fault]:
         right = (
             f"did you mean {' or '.join(map(repr, near))}?" if near else "expected a topic that a job uses"
         )
-        message = f"topics: {quoted(topic)} has partitions, and no job here reads or writes it ({right})"
+        message = f"topics: {quoted(topic)} has partitions, but no job here reads or writes it ({right})"
         yield Fault(message, field="topics", value=topic, line=line_of(edges.data["topics"], topic))

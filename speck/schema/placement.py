@@ -289,7 +289,7 @@ def _warn_of_overload(
     share = math.fsum(loads.values()) / power if power else 0.0
     if share > draft.options.utilisation:
         names = sorted(loads, key=lambda name: (-loads[name], name))
-        message = f"adds to a load of {share:.2f} of site {site.name!r}, the only one for {listed(names)}"
+        message = f"adds up to a load of {share:.2f} at site {site.name!r}, the only one for {listed(names)}"
         right = f"expected at most {draft.options.utilisation:g} of its cores"
         FaultReport(faults, sources[names[0]], job=names[0]).add("expects", f"{message} ({right})")
 

@@ -218,7 +218,7 @@ def _tables(edges: Edges, faults: Faults) -> tuple[dict[str, Contract], set[str]
         elif overlap is not None:
             report.add(
                 "schema",
-                f"is for messages that topic {overlap.topic!r} has a schema for (expected one)",
+                f"matches messages for which topic {overlap.topic!r} has a schema (expected one)",
                 shown="",
             )
     if len(tables) > MOST_TABLES:

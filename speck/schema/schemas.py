@@ -123,7 +123,9 @@ class CombinerSchema(PlaceSchema):
 class MetricsSchema(StrictSchema):
     """The window over which the work of a split is measured, of wall-clock time."""
 
-    window = Quantity("its length, whole slides; 60 seconds by default", SECONDS, Fraction, positive=True)
+    window = Quantity(
+        "its length, a multiple of `slide`; 60 seconds by default", SECONDS, Fraction, positive=True
+    )
     slide = Quantity(
         "time between two windows, at least 1 second; 10 seconds by default", SECONDS, Fraction, positive=True
     )
@@ -256,13 +258,13 @@ class JobSchema(StrictSchema):
         example="filter",
     )
     rest = Text(
-        "the site of the operators behind the `cut` of a query, as its windows",
+        "the site of the operators after the `cut` of a query, such as its windows",
         expected="a site's name",
         example="D",
     )
     frame = Quantity(
-        "longest time, by the event time, for which rows of an input job of a query without windows wait for "
-        f"others of their message; {STEP_MS} ms by default",
+        "longest time, by event time, for which a row of an input job waits for others to share its message, "
+        f"in a join by time or a query without windows; {STEP_MS} ms by default",
         SECONDS,
         lambda seconds: int(seconds * 1000),
         bounds=(0.01, 60),
@@ -273,7 +275,7 @@ class JobSchema(StrictSchema):
         enum=["spark", "flink"],
     )
     site = Text(
-        "a site, for the addresses that are not given; `any`: SpecK chooses among those with an "
+        "a site, whose addresses apply where none is given; `any`: SpecK chooses among those with an "
         "engine of the job's kind",
         expected="a site's name",
         example="A",
@@ -332,7 +334,7 @@ class JobSchema(StrictSchema):
         ForEachSchema,
         metadata={
             "description": "makes a job for each of these sites; `${each.site}` in any text is the site's "
-            "name, `${each.site:lower}` in small letters. In compositions only"
+            "name, `${each.site:lower}` in lower case. In compositions only"
         },
     )
     template = fields.String(
@@ -419,7 +421,9 @@ class PlacementSchema(StrictSchema):
     min_gain = Quantity(f"least improvement for a move; 15% by default{_OF_AUTO}", SHARE, bounds=(0.0, 1.0))
     cooldown = Quantity(f"time between two steps; 5 minutes by default{_OF_AUTO}", SECONDS)
     horizon = Quantity(
-        f"time within which a move must pay; 1 hour by default{_OF_AUTO}", SECONDS, positive=True
+        f"twice the time within which a move must break even; 1 hour by default{_OF_AUTO}",
+        SECONDS,
+        positive=True,
     )
     steps_per_hour = WholeNumber(f"most steps in an hour; 6 by default{_OF_AUTO}", at_most=60, example=6)
     group = WholeNumber(f"most jobs in one step; 6 by default{_OF_AUTO}", at_most=100, example=6)
@@ -450,7 +454,7 @@ class TypedTopicSchema(TopicSchema):
     )
     event_time = Text("the column by which its rows are ordered in time", example="time")
     watermark = Quantity(
-        "time by which a row may be late, against the newest one",
+        "how far the event time of a row may be behind the newest one",
         SECONDS,
         Fraction,
     )
@@ -475,7 +479,7 @@ def _topics(description: str, schema: type[TopicSchema] = TopicSchema) -> fields
 
 
 class CompositionSchema(StrictSchema):
-    """A named graph of jobs, tied by topics."""
+    """A named graph of jobs, connected by topics."""
 
     name = Text("by default the file's stem", expected=_NAME, check=check_name, example="figure-3")
     placement = fields.Nested(PlacementSchema, metadata={"description": "where SpecK places jobs"})

@@ -68,7 +68,7 @@ def part_name_faults(entries: Iterable[Any]) -> Iterator[Fault]:
         name = entry["job_name"]
         if (split := parts.get(name)) is not None:
             message = (
-                f"job_name {name!r} is that of a part of the split {split!r} (expected another name: "
+                f"job_name {name!r} is the name of a part of the split {split!r} (expected another name: "
                 "a split names its own jobs)"
             )
             line = line_of(entry, "job_name")
@@ -314,7 +314,7 @@ _IN_PLACE_OF = {
 
 
 def _times_of(window_us: int, slide_us: int) -> str:
-    return f"{window_us / 1e6:g} s by {slide_us / 1e6:g} s are none"
+    return f"{window_us / 1e6:g} s is not a multiple of {slide_us / 1e6:g} s"
 
 
 def _bounds(option: Option) -> str:

@@ -59,5 +59,5 @@ def cast_type(node: exp.Expression) -> Type:
     """The type that a cast names.  Raises :class:`~speck.sql.scope.Faulty`."""
     name = node.args["to"].this.value.lower()
     if (found := NAMES.get(name)) is None:
-        raise Faulty(f"the type {name.upper()} is not offered (expected {', '.join(Type)})", node)
+        raise Faulty(f"the type {name.upper()} is not supported (expected {', '.join(Type)})", node)
     return found

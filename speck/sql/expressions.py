@@ -120,7 +120,7 @@ class Expressions:
             raise Faulty(f"column {node.name!r} has several values in a group ({right})", node)
         if found.bound.expression[0] == "window":
             right = "expected it in GROUP BY, SELECT or HAVING"
-            raise Faulty(f"{node.name!r} is known behind the aggregation only ({right})", node)
+            raise Faulty(f"{node.name!r} is known only after the aggregation ({right})", node)
         return found.bound
 
     def _visible(self, node: exp.Expression) -> Visible:
@@ -280,7 +280,7 @@ class Expressions:
         time = self._of_type(node.this, Type.TIMESTAMP, f"{sign} INTERVAL")
         if (length := milliseconds(node.expression)) is None:
             raise Faulty(
-                f"the interval is not offered (expected INTERVAL 'n' {INTERVAL_UNITS})", node.expression
+                f"the interval is not supported (expected INTERVAL 'n' {INTERVAL_UNITS})", node.expression
             )
         operator = "add_l" if sign == "+" else "sub_l"
         moved = (operator, time.expression, ("lit", "bigint", length))
@@ -330,12 +330,12 @@ class Expressions:
         if name in FUNCTIONS:
             return self._call(name, node, node.expressions)
         if name in INSTEAD:
-            raise Faulty(f"{node.name} is not offered: {INSTEAD[name]}", node)
+            raise Faulty(f"{node.name} is not supported: {INSTEAD[name]}", node)
         if name in ("tumble", "hop"):
             raise Faulty(f"{node.name} stands in FROM (expected FROM {name.upper()}(table, ...))", node)
         near = get_close_matches(name, [*FUNCTIONS, *SAME_TYPE, *AGGREGATES], n=1)
         right = f"did you mean {near[0].upper()}?" if near else OWN_FUNCTION
-        raise Faulty(f"the function {node.name} is not offered ({right})", node)
+        raise Faulty(f"the function {node.name} is not supported ({right})", node)
 
     def _over(self, node: exp.Expression) -> Bound:
         if isinstance(node, exp.Window):
@@ -400,7 +400,7 @@ class Expressions:
             raise Faulty("COUNT has no argument (expected COUNT(*), or a column)", call)
         if isinstance(call.this, exp.Star):
             if kind != "count":
-                raise Faulty(f"{kind.upper()}(*) is not there (expected COUNT(*), or a column)", node)
+                raise Faulty(f"{kind.upper()}(*) is not supported (expected COUNT(*), or a column)", node)
             argument = Bound(("lit", "bigint", 1), Type.BIGINT, False)
         else:
             argument = self.inner.bind(call.this)
@@ -435,7 +435,7 @@ Expressions._others = {
 
 _MISPLACED = {
     "Star": "* does not fit here (expected an expression)",
-    "Subquery": "subqueries are offered in FROM only (expected a second job, whose topic this one reads)",
+    "Subquery": "subqueries are supported in FROM only (expected a second job, whose topic this one reads)",
 }
 _HINTS = {
     "+": "; a timestamp takes INTERVAL 'n' SECOND",

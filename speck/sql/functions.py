@@ -117,7 +117,7 @@ INSTEAD: Mapping[str, str] = {
     "to_char": "use CAST(x AS string), EXTRACT or DATE_TRUNC",
     "array_agg": "use MIN or MAX, or a Python or Java job",
 }
-OWN_FUNCTION = "a Python or Java job before or after this one can do it, tied by a typed topic"
+OWN_FUNCTION = "a Python or Java job before or after this one can do it, connected by a typed topic"
 
 
 def widened(bound: Bound, type: Type) -> Bound | None:

@@ -158,7 +158,7 @@ def _name_fault(name: str, columns: Iterable[Column]) -> str:
     if name.lower() in _RESERVED:
         return "SpecK gives a column of this name"
     if any(each.name.lower() == name.lower() for each in columns):
-        return "another column has this name in other letters"
+        return "another column has this name in another case"
     return ""
 
 

@@ -135,7 +135,7 @@ class JoinBinder(Binder):
             raise SqlError([self.source.fault(f"the join has no key ({_FORM})", joins[0])])
         if len(joins) > 1:
             right = "expected a second job, which reads the topic of the first"
-            raise SqlError([self.source.fault(f"a second join in a query ({right})", joins[1])])
+            raise SqlError([self.source.fault(f"the query has a second join ({right})", joins[1])])
         nodes = [tree.args["from_"].this, joins[0].this]
         for node in nodes:
             if isinstance(node, exp.Subquery):

@@ -107,48 +107,50 @@ _IGNORED = frozenset(
     ("typed", "safe", "is_left", "ansi", "_type", "coalesce", "big_int", "nested", "fraction_in_string")
 )
 
-_ELEMENTS = "a Python or Java job before this one can write a message for each element, tied by a typed topic"
-_UNNEST = f"UNNEST is not offered, since no column is an array: {_ELEMENTS}"
+_ELEMENTS = (
+    "a Python or Java job before this one can write a message for each element, connected by a typed topic"
+)
+_UNNEST = f"UNNEST is not supported, since no column is an array: {_ELEMENTS}"
 
 # The way around what is refused, by the class of a node or the part of one.
 _INSTEAD: Mapping[str, str] = {
-    "side": "outer joins are not offered: JOIN gives the pairs of rows of both tables",
-    "method": "NATURAL JOIN is not offered: write JOIN ... ON with an equality of columns",
-    "using": "USING is not offered: write ON with an equality of columns",
-    "laterals": "LATERAL is not offered: a query reads tables of 'topics:'",
-    "Lateral": "LATERAL is not offered: a query reads tables of 'topics:'",
+    "side": "outer joins are not supported: JOIN gives the pairs of rows of both tables",
+    "method": "NATURAL JOIN is not supported: write JOIN ... ON with an equality of columns",
+    "using": "USING is not supported: write ON with an equality of columns",
+    "laterals": "LATERAL is not supported: a query reads tables of 'topics:'",
+    "Lateral": "LATERAL is not supported: a query reads tables of 'topics:'",
     "Unnest": _UNNEST,
     "Explode": _UNNEST,  # UNNEST in SELECT
-    "Array": f"arrays are not offered: {_ELEMENTS}",
-    "Bracket": f"elements of arrays are not offered: {_ELEMENTS}",
-    "order": "ORDER BY is offered in OVER only: a stream has no end at which it could be sorted",
-    "limit": "LIMIT is not offered: a stream has no end; filter by a condition",
-    "offset": "OFFSET is not offered: a stream has no end; filter by a condition",
-    "Union": "UNION is not offered: read several topics by a topic filter",
-    "Except": "EXCEPT is not offered: filter by a condition",
-    "Intersect": "INTERSECT is not offered: filter by a condition",
-    "with_": "WITH is not offered: write the query in FROM (SELECT ...)",
-    "Window": "OVER is offered for RANK and ROW_NUMBER: aggregate in TUMBLE or HOP",
-    "DenseRank": "DENSE_RANK is not offered: use RANK or ROW_NUMBER",
-    "spec": "frames of OVER are not offered: RANK and ROW_NUMBER have none",
-    "windows": "WINDOW is not offered: aggregate in TUMBLE or HOP",
-    "qualify": "QUALIFY is not offered: filter by WHERE around FROM (SELECT ...)",
-    "Exists": "subqueries in conditions are not offered: a second job can filter by a typed topic",
-    "Values": "VALUES is not offered: FROM names a table of 'topics:'",
-    "ILike": "ILIKE is not offered: use LOWER(text) LIKE 'pattern'",
-    "RegexpLike": "regular expressions are not offered: use LIKE, or SPLIT_PART",
-    "SimilarTo": "SIMILAR TO is not offered: use LIKE",
-    "Concat": "CONCAT is not offered: use ||, and COALESCE for NULLs",
-    "Left": "LEFT is not offered: use SUBSTRING(text, 1, n)",
-    "Right": "RIGHT is not offered: use SUBSTRING",
+    "Array": f"arrays are not supported: {_ELEMENTS}",
+    "Bracket": f"elements of arrays are not supported: {_ELEMENTS}",
+    "order": "ORDER BY is supported in OVER only: a stream has no end at which it could be sorted",
+    "limit": "LIMIT is not supported: a stream has no end; filter by a condition",
+    "offset": "OFFSET is not supported: a stream has no end; filter by a condition",
+    "Union": "UNION is not supported: read several topics by a topic filter",
+    "Except": "EXCEPT is not supported: filter by a condition",
+    "Intersect": "INTERSECT is not supported: filter by a condition",
+    "with_": "WITH is not supported: write the query in FROM (SELECT ...)",
+    "Window": "OVER is supported for RANK and ROW_NUMBER: aggregate in TUMBLE or HOP",
+    "DenseRank": "DENSE_RANK is not supported: use RANK or ROW_NUMBER",
+    "spec": "frames of OVER are not supported: RANK and ROW_NUMBER have none",
+    "windows": "WINDOW is not supported: aggregate in TUMBLE or HOP",
+    "qualify": "QUALIFY is not supported: filter by WHERE around FROM (SELECT ...)",
+    "Exists": "subqueries in conditions are not supported: a second job can filter by a typed topic",
+    "Values": "VALUES is not supported: FROM names a table of 'topics:'",
+    "ILike": "ILIKE is not supported: use LOWER(text) LIKE 'pattern'",
+    "RegexpLike": "regular expressions are not supported: use LIKE, or SPLIT_PART",
+    "SimilarTo": "SIMILAR TO is not supported: use LIKE",
+    "Concat": "CONCAT is not supported: use ||, and COALESCE for NULLs",
+    "Left": "LEFT is not supported: use SUBSTRING(text, 1, n)",
+    "Right": "RIGHT is not supported: use SUBSTRING",
     "CurrentTimestamp": "queries have no clock: use the event time of the rows",
     "CurrentDate": "queries have no clock: use the event time of the rows",
     "CurrentTime": "queries have no clock: use the event time of the rows",
-    "Rand": "RANDOM is not offered: a query gives the same rows when messages are read again",
-    "NullSafeNEQ": "IS DISTINCT FROM is not offered: use <> and IS NULL",
-    "NullSafeEQ": "IS NOT DISTINCT FROM is not offered: use = and IS NULL",
-    "LogicalAnd": "BOOL_AND is not offered: use MIN(CASE WHEN x THEN 1 ELSE 0 END) = 1",
-    "LogicalOr": "BOOL_OR is not offered: use MAX(CASE WHEN x THEN 1 ELSE 0 END) = 1",
+    "Rand": "RANDOM is not supported: a query gives the same rows when messages are read again",
+    "NullSafeNEQ": "IS DISTINCT FROM is not supported: use <> and IS NULL",
+    "NullSafeEQ": "IS NOT DISTINCT FROM is not supported: use = and IS NULL",
+    "LogicalAnd": "BOOL_AND is not supported: use MIN(CASE WHEN x THEN 1 ELSE 0 END) = 1",
+    "LogicalOr": "BOOL_OR is not supported: use MAX(CASE WHEN x THEN 1 ELSE 0 END) = 1",
     "ReadCSV": "FROM names a table of 'topics:': a query reads no files",
     "Parameter": "write :name for a value of 'arguments:'",
 }
@@ -215,7 +217,7 @@ def _check_tokens(source: Text) -> None:
 def _token_fault(source: Text, message: str) -> SqlFault:
     found = re.search(r"Missing (.) from (\d+):", message)
     if found is not None:
-        return SqlFault(f"a text or a name in quotes is not closed (expected {found[1]})", int(found[2]), 1)
+        return SqlFault(f"a quoted text or name is not closed (expected {found[1]})", int(found[2]), 1)
     return SqlFault("the text cannot be read as SQL", 1, 1)
 
 
@@ -301,19 +303,19 @@ def _refused(tree: exp.Expr, source: Text) -> Iterator[SqlFault]:
 def _refusal(node: exp.Expr, part: str = "") -> str:
     name = type(node).__name__
     if isinstance(node, exp.Distinct):
-        return "DISTINCT in a function is not offered: SELECT DISTINCT in one job, then COUNT(*) in another"
+        return "DISTINCT in a function is not supported: SELECT DISTINCT in one job, then COUNT(*) in another"
     if isinstance(node, exp.In):
         return _INSTEAD["Exists"]
     if part:
-        return _INSTEAD.get(part, f"{_shown(part)} of {_shown(name)} is not offered")
+        return _INSTEAD.get(part, f"{_shown(part)} of {_shown(name)} is not supported")
     if isinstance(node, exp.Subquery | exp.Select):
-        return "subqueries are offered in FROM only: FROM (SELECT ...)"
+        return "subqueries are supported in FROM only: FROM (SELECT ...)"
     if name in _INSTEAD:
         return _INSTEAD[name]
     if isinstance(node, exp.Func):
-        own = "a Python or Java job before or after this one can do it, tied by a typed topic"
-        return f"the function {node.sql_name()} is not offered ({own})"
-    return f"{_shown(name)} is not offered"
+        own = "a Python or Java job before or after this one can do it, connected by a typed topic"
+        return f"the function {node.sql_name()} is not supported ({own})"
+    return f"{_shown(name)} is not supported"
 
 
 def _shown(name: str) -> str:

@@ -369,7 +369,7 @@ class Binder:
         keys = {("col", len(bounds) + at) for at in range(len(aggregates.keys))}
         if not keys <= found or not (all(bounds) if windows.session else any(bounds)):
             right = "expected GROUP BY without it, or all of its columns in SELECT"
-            self._fault(f"DISTINCT of groups is not offered ({right})", tree)
+            self._fault(f"DISTINCT of groups is not supported ({right})", tree)
 
     def _keys(self, tree: exp.Select, rows: Rows) -> list[Bound]:
         group = tree.args.get("group")

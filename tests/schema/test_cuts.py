@@ -312,7 +312,10 @@ FAULTS = {
         "cut 'filter' needs the site where table 'bids' is published (expected 'at",
     ),
     ("    schema: {time", "    scheme: {time"): (7, "unknown field 'scheme'"),
-    ("job_name: best", "job_name: q5.rest"): (23, "is that of a part of the query 'q5' (expected another"),
+    ("job_name: best", "job_name: q5.rest"): (
+        23,
+        "is the name of a part of the query 'q5' (expected another",
+    ),
     ("job_name: best", "job_name: best\n  apart: q5"): (24, "apart 'q5' is not a job of this composition"),
     ("job_name: best", "job_name: best\n  cut: filter"): (24, "cut 'filter' needs the site where table 'q5'"),
     ("job_name: best", "job_name: best\n  rest: D"): (24, "rest 'D' needs a cut"),

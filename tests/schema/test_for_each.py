@@ -211,7 +211,7 @@ def test_road_traffic_written_as_five_jobs_is_the_one_of_seventeen() -> None:
         (
             "-${each.site:lower}",
             "",
-            "line 2: job 'clean': job_name 'clean' would be that of 3 jobs of for_each "
+            "line 2: job 'clean': job_name 'clean' would be the same for 3 jobs of for_each "
             "(expected ${{each.site}} in it)",
         ),
         (
@@ -252,7 +252,7 @@ def test_a_fault_of_an_argument_with_the_site_in_its_name_has_its_line(root: Pat
 def test_a_reference_outside_of_a_for_each_is_a_fault(root: Path) -> None:
     text = ONE.replace("  for_each: {site: [A, B, D]}\n", "  site: A\n").replace("-${each.site:lower}", "")
     assert faults(root, text) == [
-        "line 5: ${each.site} is known only inside of a job with 'for_each:' ($${each. is the text itself)"
+        "line 5: ${each.site} is known only inside a job with 'for_each:' ($${each. is the text itself)"
     ]
     found = faults(root, "name: x-${each.site}\n" + ONE)
     assert any(each.startswith("line 1: ${each.site} is known only inside") for each in found)

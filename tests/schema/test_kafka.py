@@ -259,7 +259,7 @@ def test_partitions_are_those_of_the_topics_of_a_job(inventory: Inventory) -> No
         (
             "{resutls: {partitions: 2}}",
             {"sink_topic": "results"},
-            r"topics: 'resutls' has partitions, and .* reads or writes .* \(did you mean 'results'\?\)",
+            r"topics: 'resutls' has partitions, but .* reads or writes .* \(did you mean 'results'\?\)",
         ),
         (
             "{out: {partitions: 2}}",

@@ -456,7 +456,9 @@ def test_jobs_that_can_run_nowhere_else_and_need_too_much(
         "site: D",
     )
     warnings = [str(each) for each in read(root, text, Inventory(sites)).warnings]
-    shown = "adds to a load of 1.00 of site 'D', the only one for j1, j0 (expected at most 0.7 of its cores)"
+    shown = (
+        "adds up to a load of 1.00 at site 'D', the only one for j1, j0 (expected at most 0.7 of its cores)"
+    )
     assert any("line 3: job 'j1': expects" in each and shown in each for each in warnings) is warned
 
 

@@ -117,7 +117,7 @@ FAULTS = {
     ("sql: SELECT town FROM fast", "sql: ''"): (20, "is empty"),
     ("sql: SELECT town FROM fast", "format: csv"): (20, "needs a query"),
     ("speed: double}", "speed: float}"): (6, "is not a type"),
-    ("speed: double}", "topic: double}"): (6, "is the name of a column that SpecK gives"),
+    ("speed: double}", "topic: double}"): (6, "is the name of a column that SpecK adds"),
     ("speed: double}", "Town: double}"): (6, "is given twice"),
     ("event_time: time", "event_time: town"): (7, "is a column of type string"),
     ("event_time: time", "event_time: hour"): (7, "is not a column of the schema"),
@@ -169,7 +169,7 @@ def test_two_tables_of_one_name_or_of_one_topic_are_refused(runner: Path) -> Non
     assert any("is the table of topic 'other/speed' too" in message for _, message in found)
     overlap = "topics:\n  sensors/a/speed:\n    schema: {n: bigint}\n"
     found = faults(TEXT.replace("topics:\n", overlap), runner, runner.parent)
-    assert any("is for messages that topic 'sensors/a/speed' has a schema for" in each for _, each in found)
+    assert any("matches messages for which topic 'sensors/a/speed' has a schema" in each for _, each in found)
 
 
 def test_an_engine_that_runs_no_queries_refuses_them(tmp_path: Path) -> None:

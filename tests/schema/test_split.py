@@ -252,7 +252,7 @@ def test_no_reader_is_missed_and_none_is_there_by_mistake(root: Path) -> None:
     spied = other.replace("source_topic: readings", "source_topic: speck/split/hot/partials")
     found = [each.message for each in read(root, JOB + BLOCK + spied.replace("hot-towns", "spied")).warnings]
     assert (
-        "source_topic 'speck/split/hot/partials' takes in messages of SpecK itself "
+        "source_topic 'speck/split/hot/partials' matches messages of SpecK itself "
         "(expected a topic that excludes speck/split/)"
     ) in found
 
@@ -475,7 +475,7 @@ def test_a_job_with_the_name_of_a_part(root: Path) -> None:
     other = JOB.replace("jobs:\n", "").replace("job_name: hot", "job_name: hot.reducer")
     (found,) = faults_of(root, BLOCK + other)
     assert found == (
-        "12: job_name 'hot.reducer' is that of a part of the split 'hot' "
+        "12: job_name 'hot.reducer' is the name of a part of the split 'hot' "
         "(expected another name: a split names its own jobs)"
     )
 

@@ -74,9 +74,9 @@ REFUSED = {
     "SELECT speed FROM readings JOIN works ON cost = lanes": "the time between the rows of the join has no b",
     "SELECT speed FROM readings JOIN works ON cost = lanes AND since > time": "the time between the rows of",
     "SELECT n FROM readings JOIN untimed ON n = lanes": "table 'untimed' has no event_time",
-    "SELECT r.town FROM readings r LEFT JOIN works w ON r.town = w.town": "outer joins are not offered",
-    "SELECT speed FROM readings JOIN works USING (town)": "USING is not offered",
-    "SELECT speed FROM readings NATURAL JOIN works": "NATURAL JOIN is not offered",
+    "SELECT r.town FROM readings r LEFT JOIN works w ON r.town = w.town": "outer joins are not supported",
+    "SELECT speed FROM readings JOIN works USING (town)": "USING is not supported",
+    "SELECT speed FROM readings NATURAL JOIN works": "NATURAL JOIN is not supported",
     "SELECT town FROM readings JOIN works ON cost = lanes": (
         "column 'town' is in both tables (expected readings.town or works.town)"
     ),
@@ -111,18 +111,18 @@ REFUSED = {
     "SELECT town FROM SESSION(readings, time)": "SESSION does not have this form (expected SESSION(table",
     f"SELECT RANK() OVER ({PARTITION} ORDER BY COUNT(*)) AS n "
     f"FROM SESSION(readings, time, INTERVAL '1' DAY) {BOUNDS}, town": "RANK is of the rows of a session",
-    "SELECT town FROM readings ORDER BY town": "ORDER BY is offered in OVER only",
-    "SELECT town FROM readings LIMIT 3": "LIMIT is not offered",
-    "WITH x AS (SELECT 1) SELECT * FROM x": "WITH is not offered",
-    "SELECT town FROM readings UNION SELECT town FROM readings": "UNION is not offered",
+    "SELECT town FROM readings ORDER BY town": "ORDER BY is supported in OVER only",
+    "SELECT town FROM readings LIMIT 3": "LIMIT is not supported",
+    "WITH x AS (SELECT 1) SELECT * FROM x": "WITH is not supported",
+    "SELECT town FROM readings UNION SELECT town FROM readings": "UNION is not supported",
     "SELECT town FROM readings WHERE lanes IN (SELECT n FROM untimed)": "subqueries in conditions",
     "SELECT * FROM read_csv('/etc/passwd')": "a query reads no files",
-    "SELECT pg_read_file('/etc/passwd') AS x FROM readings": "the function pg_read_file is not offered",
-    "SELECT java_method('a', 'b') AS x FROM readings": "the function java_method is not offered",
+    "SELECT pg_read_file('/etc/passwd') AS x FROM readings": "the function pg_read_file is not supported",
+    "SELECT java_method('a', 'b') AS x FROM readings": "the function java_method is not supported",
     "SELECT NOW() AS x FROM readings": "queries have no clock",
-    "SELECT RANDOM() AS x FROM readings": "RANDOM is not offered",
-    "SELECT COUNT(*) OVER (PARTITION BY town) AS n FROM readings": "OVER is offered for RANK",
-    "SELECT DENSE_RANK() OVER (ORDER BY town) AS n FROM readings": "DENSE_RANK is not offered",
+    "SELECT RANDOM() AS x FROM readings": "RANDOM is not supported",
+    "SELECT COUNT(*) OVER (PARTITION BY town) AS n FROM readings": "OVER is supported for RANK",
+    "SELECT DENSE_RANK() OVER (ORDER BY town) AS n FROM readings": "DENSE_RANK is not supported",
     "SELECT RANK() AS n FROM readings": "RANK has no OVER",
     "SELECT RANK() OVER (PARTITION BY time, town ORDER BY lanes) AS n FROM readings": (
         "RANK is not of the rows of a window (expected it behind an aggregation"
@@ -135,30 +135,30 @@ REFUSED = {
         "RANK does not fit in an expression"
     ),
     f"SELECT RANK() OVER ({PARTITION} ORDER BY 1 ROWS 2 PRECEDING) AS n FROM {TUMBLE} {BOUNDS}": (
-        "frames of OVER are not offered"
+        "frames of OVER are not supported"
     ),
     f"SELECT ROW_NUMBER() OVER ({PARTITION} ORDER BY COUNT(*)) AS n FROM {TUMBLE} {BOUNDS}, town": (
         "the order of ROW_NUMBER leaves rows without a place of their own (expected all keys"
     ),
     f"SELECT RANK() OVER ({PARTITION} ORDER BY COUNT(*)) AS n, "
     f"ROW_NUMBER() OVER ({PARTITION} ORDER BY COUNT(*)) AS m FROM {TUMBLE} {BOUNDS}": "a second rank",
-    "SELECT town[1] AS x FROM readings": "elements of arrays are not offered: a Python or Java job before",
-    "SELECT ARRAY[1] AS x FROM readings": "arrays are not offered: a Python or Java job before",
+    "SELECT town[1] AS x FROM readings": "elements of arrays are not supported: a Python or Java job before",
+    "SELECT ARRAY[1] AS x FROM readings": "arrays are not supported: a Python or Java job before",
     "SELECT x.id AS id FROM readings AS r CROSS JOIN UNNEST(r.town) AS x(id)": (
-        "UNNEST is not offered, since no column is an array: a Python or Java job before this one can write"
+        "UNNEST is not supported, since no column is an array: a Python or Java job before this one can write"
     ),
-    "SELECT town FROM readings, UNNEST(ARRAY[1]) AS x": "UNNEST is not offered",
-    "SELECT UNNEST(town) AS x FROM readings": "UNNEST is not offered",
-    "SELECT x FROM readings CROSS JOIN LATERAL UNNEST(town) AS x(y)": "LATERAL is not offered",
+    "SELECT town FROM readings, UNNEST(ARRAY[1]) AS x": "UNNEST is not supported",
+    "SELECT UNNEST(town) AS x FROM readings": "UNNEST is not supported",
+    "SELECT x FROM readings CROSS JOIN LATERAL UNNEST(town) AS x(y)": "LATERAL is not supported",
     "SELECT CAST(town AS bigint) AS n FROM readings": "expected TRY_CAST(x AS bigint)",
     "SELECT CAST(lanes AS int) AS n FROM readings": "expected bigint",
-    "SELECT CAST(lanes AS decimal) AS n FROM readings": "the type DECIMAL is not offered",
+    "SELECT CAST(lanes AS decimal) AS n FROM readings": "the type DECIMAL is not supported",
     "SELECT town + 1 AS n FROM readings": "+ does not take (string, bigint)",
     "SELECT town FROM readings WHERE town = 1": "the operands of = do not fit: string = bigint",
     "SELECT town FROM readings WHERE lanes": "the condition is of type bigint",
     "SELECT town FROM readings WHERE town LIKE town": "the pattern of LIKE is not a constant",
     "SELECT town FROM readings WHERE time > 'noon'": "'noon' is not a timestamp",
-    "SELECT time + INTERVAL '1' MONTH AS t FROM readings": "the interval is not offered",
+    "SELECT time + INTERVAL '1' MONTH AS t FROM readings": "the interval is not supported",
     "SELECT 99999999999999999999 AS n FROM readings": "is not a 64-bit number",
     "SELECT NULL AS n FROM readings": "column 'n' is always NULL",
     "SELECT 1 FROM readings": "a column has no name",
@@ -173,13 +173,13 @@ REFUSED = {
     f"SELECT SUM(town) AS n FROM {TUMBLE} {BOUNDS}": "SUM does not take string",
     f"SELECT COUNT() AS n FROM {TUMBLE} {BOUNDS}": "COUNT has no argument (expected COUNT(*), or a column)",
     "SELECT ABS(*) AS n FROM readings": "* does not fit here",
-    "SELECT town FROM readings WHERE lanes = (SELECT n FROM untimed)": "subqueries are offered in FROM only",
+    "SELECT town FROM readings WHERE lanes = (SELECT n FROM untimed)": "subqueries are supported in FROM",
     f"SELECT DISTINCT window_end, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town": "DISTINCT of groups is not",
-    f"SELECT DISTINCT town, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town": "DISTINCT of groups is not offered",
+    f"SELECT DISTINCT town, COUNT(*) AS n FROM {TUMBLE} {BOUNDS}, town": "DISTINCT of groups is not",
     "SELECT DATE_TRUNC('day', time, 'CET') AS day FROM readings": "does not take the zone 'CET'",
     f"SELECT COUNT(DISTINCT town) AS n FROM {TUMBLE} {BOUNDS}": "SELECT DISTINCT in one job",
     f"SELECT COUNT(*) AS n FROM {TUMBLE} WHERE window_end > '2026-01-01' {BOUNDS}": (
-        "behind the aggregation only"
+        "only after the aggregation"
     ),
     "SELECT COUNT(*) AS n FROM TUMBLE(untimed, n, INTERVAL '1' SECOND) GROUP BY window_start, window_end": (
         "table 'untimed' has no event_time"

@@ -72,7 +72,7 @@ def test_a_column_that_some_messages_lack_is_nullable() -> None:
         ("x y", [1, 1], "letters, digits and '_'"),
         ("topic", [1, 1], "SpecK gives a column of this name"),
         ("Window_End", [1, 1], "SpecK gives a column of this name"),
-        ("K", [1, 1], "in other letters"),
+        ("K", [1, 1], "in another case"),
     ],
 )
 def test_a_column_without_a_type_is_left_out_and_named(name: str, values: list[Any], reason: str) -> None:
