@@ -191,7 +191,7 @@ class Agent:
         known = self._known_epoch()
         if epoch < known:
             return (
-                f"the server is that of epoch {epoch}, and that of epoch {known} was in contact (expected "
+                f"the server has epoch {epoch}, and the site was connected to epoch {known} (expected "
                 f"{known} or higher; see docs/agents.md, Two servers)"
             )
         if epoch > known:

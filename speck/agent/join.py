@@ -128,7 +128,7 @@ def _check_directory(directory: Path, site: str) -> None:
     if (directory / NAME).exists():
         known = read_site_file(directory).site.name
         if known != site:
-            raise _wrong(f"{directory} is that of site {known!r}, and the code that of {site!r}")
+            raise _wrong(f"{directory} belongs to site {known!r}, and the code belongs to site {site!r}")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(directory / ".writable", b"")

@@ -236,7 +236,7 @@ def _compared(job: Job, own: str, copy: Found, sessions: Sequence[OwnedSession])
         "stamps": copy.incarnation is not None,
     }
     if missing := [each for each, there in marks.items() if not there]:
-        kind = "as those that a version before such marks has started"
+        kind = "like copies that an earlier version has started"
         return Refusal(name, f"{shown} has no mark of its {', '.join(missing)}, {kind}")
     if copy.code and job.code_hash and copy.code != job.code_hash:
         reason = f"{shown} runs code {copy.code[:12]}, and the file has {job.code_hash[:12]}"
@@ -261,7 +261,7 @@ def _with_session(
         return Refusal(name, f"{third}, and {shown} to store {copy.owner}", "adopt it there")
     if max(copy.number, copy.incarnation or 0, copy.origin) >= HIGHEST:
         numbers = f"number {copy.number}, incarnation {copy.incarnation}, origin {copy.origin}"
-        return Refusal(name, f"{shown} has {numbers}, which no store gives (expected less than {HIGHEST})")
+        return Refusal(name, f"{shown} has {numbers}, which no store assigns (expected less than {HIGHEST})")
     if session.fenced > copy.number:
         reason = (
             f"{shown} is number {copy.number}, and the fence of {session.session!r} names {session.fenced}"

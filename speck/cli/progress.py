@@ -142,7 +142,8 @@ def carry_out(client: Client, begin: Callable[[], dict[str, Any]], as_json: bool
         err.print(render.operation_summary(operation))
         follow(client, operation["replaced_by"], quiet=as_json)
         err.print(
-            f"{operation['composition']} is back at the revision before; see speck history", markup=False
+            f"{operation['composition']} was rolled back to the previous revision; see speck history",
+            markup=False,
         )
     _conclude(operation, as_json)
 

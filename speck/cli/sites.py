@@ -110,7 +110,7 @@ def add(client: Client, name: str, as_json: bool) -> None:
     "--server",
     required=True,
     metavar="HOST:PORT",
-    help="Address of `speck serve --agents`, or the wss:// URL of a proxy before it.",
+    help="Address of `speck serve --agents`, or the wss:// URL of a proxy in front of it.",
 )
 @click.option(
     "--engine", metavar="URL", help="Address of the engine, for a site that the server does not know."

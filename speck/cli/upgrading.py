@@ -58,7 +58,7 @@ def _confirm(planned: dict[str, Any], yes: bool) -> None:
             f"this {effect}; no terminal to confirm it, so nothing was changed (use --yes to proceed without "
             "a question; --dry-run shows the plan)"
         )
-    if not click.confirm(f"This {effect}; their jobs run on.  Continue?", err=True):
+    if not click.confirm(f"This {effect}; their jobs keep running.  Continue?", err=True):
         err.print("nothing was changed")
         raise SystemExit(ERROR)
 

@@ -228,8 +228,8 @@ def _foreign(answer: requests.Response) -> str:
             f"{status}, and redirects to {location} (expected the address of the server itself in --server)"
         )
     if answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        return f"{status}, of a proxy before it (expected client_max_body_size 5m there)"
-    return f"{status}, which is not the answer of a SpecK server (of a proxy before it?)"
+        return f"{status}, from a proxy in front of it (expected client_max_body_size 5m there)"
+    return f"{status}, which is not the answer of a SpecK server (is there a proxy in front of it?)"
 
 
 def _shown(proxy: str) -> str:

@@ -30,7 +30,7 @@ def explained(error: Exception, client: Client) -> ServerError | None:
     text = str(error) if refused else " ".join(f"{type(error).__name__}: {error}".split())
     if theirs is not None and theirs != ours:
         what = text if refused else f"the answer of the server is not as expected ({text})"
-        versions = f"the server at {client.url} runs SpecK {theirs}, and this command is of SpecK {ours}"
+        versions = f"the server at {client.url} runs SpecK {theirs}, and this command is SpecK {ours}"
         return ServerError(f"{what}: {versions} (upgrade the older of the two)")
     if refused or theirs is None or _DEVELOPMENT not in ours:
         return None

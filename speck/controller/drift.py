@@ -129,7 +129,9 @@ def _planned(
             return Drifted(GONE[status.state], status.message)
         case Update() | Move():
             names = [each.field for each in action.changes if JOB_FIELDS[each.field] > ChangeCost.NOTE]
-            return Drifted(Drift.NOT_UPDATED, f"it runs as before: {', '.join(names)} changed")
+            return Drifted(
+                Drift.NOT_UPDATED, f"it still runs in its previous form: {', '.join(names)} changed"
+            )
     return None
 
 

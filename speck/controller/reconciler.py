@@ -349,7 +349,7 @@ class Reconciler:
             asked = {key for key in asked if key[1] not in left_behind}
             silent = {**silent, **self._probe(asked, candidates, observation)}
         awaited = {each.job.job_name for each in unfinished}
-        pending = dict.fromkeys(fallbacks.keys() - named.keys() - awaited, "has not come up yet")
+        pending = dict.fromkeys(fallbacks.keys() - named.keys() - awaited, "is not running yet")
         steps = schedule(
             plan,
             delete_all=not snapshot.desired,

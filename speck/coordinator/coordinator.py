@@ -137,6 +137,6 @@ class Coordinator:
             "interrupted operations have not been resumed yet": not self._recovered,
             "the engines have not been observed yet": not self.reconciler.has_observed,
             "the server is shutting down": self.operations.is_closing,
-            "the store cannot be written (GET /healthz says why)": self.store.failure is not None,
+            "the store cannot be written (see GET /healthz)": self.store.failure is not None,
         }
         return [reason for reason, applies in reasons.items() if applies]

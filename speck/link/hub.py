@@ -282,7 +282,8 @@ class Hub:
         self._replaced[hello.site] = time.monotonic()
         for listener in self.on_second:
             listener(hello.site, first, hello.machine)
-        return f"the agent of site {hello.site!r} on machine {first} is connected (expected one agent a site)"
+        here = f"the agent of site {hello.site!r} on machine {first} is connected"
+        return f"{here} (expected one agent for each site)"
 
     async def _read(self, agent: Connection, assembly: Assembly) -> None:
         site = agent.presence.hello.site

@@ -26,9 +26,7 @@ _LONGEST = 3.0  # s, for a broker to take a subscription or a probe, and to send
 _POLL = 0.02
 _TOPIC = "speck/probe"
 
-BRIDGE_REMEDY = (
-    "have the bridge pass on the topics that it is for, and not '#' (docs/mqtt.md, Bridges, has the lines)"
-)
+BRIDGE_REMEDY = "let the bridge carry only the topics that it is for, not '#' (see docs/mqtt.md, Bridges)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,8 @@ def bridge_complaints(brokers: Mapping[str, BrokerBinder]) -> dict[str, list[Com
 
 def _same(source: str, target: str) -> Complaint:
     return Complaint(
-        f"it is the broker {source} by another name: jobs that use both are not seen to share its topics",
+        f"it is the broker {source} under another name: SpecK does not see that jobs which use both share "
+        "topics",
         f"name it {source} in all entries (job_broker_address is for a name that only jobs use)",
     )
 

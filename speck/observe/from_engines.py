@@ -63,7 +63,7 @@ def _reason(pool: BinderPool, address: str, broker: str) -> SpeckError | None:
 
 def _complaint(inventory: Inventory, broker: str, reason: SpeckError, *, is_needed: bool) -> Complaint:
     if isinstance(reason, NoCapacity):
-        return Complaint(f"it was not tried if its jobs reach broker {broker}: {reason}", remark=True)
+        return Complaint(f"the path from its jobs to broker {broker} was not tested: {reason}", remark=True)
     of_jobs = inventory.job_broker_address(broker)
     by = "" if of_jobs == broker else f" (for jobs: {of_jobs})"
     return Complaint(
@@ -75,4 +75,5 @@ def _complaint(inventory: Inventory, broker: str, reason: SpeckError, *, is_need
 
 
 def _untried(broker: str, patience: float) -> Complaint:
-    return Complaint(f"it was not tried in {patience:g} s if its jobs reach broker {broker}", remark=True)
+    message = f"the path from its jobs to broker {broker} could not be tested within {patience:g} s"
+    return Complaint(message, remark=True)

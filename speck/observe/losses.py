@@ -69,7 +69,7 @@ _REASONS = (
         "result",
     ),
     Reason("late", LossKind.LOST, "dropped, since their windows were closed", "row"),
-    Reason("bad row", LossKind.LOST, "dropped without a key, or a time that counts", "row"),
+    Reason("bad row", LossKind.LOST, "dropped: no key, or no valid time", "row"),
     Reason("lost frame", LossKind.LOST, "lost between the parts of a split, with the rows in them", "frame"),
     Reason("damaged frame", LossKind.LOST, "dropped as damaged, with the rows in them", "frame"),
     Reason("outdated frame", LossKind.LOST, "dropped: from before the split restarted", "frame"),

@@ -284,7 +284,7 @@ def _exit_at_once() -> None:
 
 _NO_PORT = {
     errno.EADDRINUSE: "another program listens there (choose a port with {port})",
-    errno.EACCES: "this user may not (choose a port from 1024 on with {port})",
+    errno.EACCES: "this user has no permission (choose port 1024 or above with {port})",
     errno.EADDRNOTAVAIL: "this machine has no such address (choose one with {host})",
 }
 

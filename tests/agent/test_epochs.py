@@ -40,9 +40,9 @@ def test_the_highest_epoch_is_stored_and_a_lower_one_refused(tmp_path: Path) -> 
     again = agent_in(tmp_path)
     again._note_contact("")
     again._note_contact("the connection broke")
-    refused = "the server is that of epoch 1, and that of epoch 2 was in contact (expected 2 or higher"
+    refused = "the server has epoch 1, and the site was connected to epoch 2 (expected 2 or higher"
     assert agent_in(tmp_path)._refusal(1).startswith(refused)
-    assert agent_in(tmp_path)._refusal(0).startswith("the server is that of epoch 0")
+    assert agent_in(tmp_path)._refusal(0).startswith("the server has epoch 0")
     assert agent_in(tmp_path).dialler.known_epoch() == 2  # which the coordinator shows
     assert agent_in(tmp_path)._refusal(3) == ""
 

@@ -211,7 +211,7 @@ def test_the_directory_of_another_site_is_left_alone(server: JoiningServer, tmp_
     join(code_of(server), server.address, tmp_path, ENTRY, None)
     before = (tmp_path / NAME).read_text()
     code = code_of(server, "known")
-    with pytest.raises(InvalidInput, match=r"is that of site 'street', and the code that of 'known'"):
+    with pytest.raises(InvalidInput, match=r"belongs to site 'street', and the code belongs to site 'known'"):
         join(code, server.address, tmp_path, None, None)
     assert (tmp_path / NAME).read_text() == before
     assert join(code, server.address, tmp_path / "own", None, None).site == KNOWN  # it was not used

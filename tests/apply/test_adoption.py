@@ -247,7 +247,7 @@ def _broker_down(world: World) -> None:
         (_no_owner, "has no mark of its store"),
         (_no_marks, "lists its copy without any mark"),
         (_twice, "2 copies of it run"),
-        (_absurd_number, "which no store gives (expected less than 1000000000000000)"),
+        (_absurd_number, "which no store assigns (expected less than 1000000000000000)"),
         (_other_code, "runs code 000000000000"),
         (_other_arguments, "runs in another form than the file's"),
         (_superseded, "names 7"),

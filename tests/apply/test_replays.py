@@ -110,9 +110,7 @@ def test_a_job_reads_again_without_its_state_under_new_names(
     before = running(world).attempt
     world.broker(LOG).backlog[before.session] = 7
     plan = user.plan(coordinator, composition(AGAIN))
-    text = (
-        "reads 't' again from its beginning: 1,204,332 messages; what it writes comes again under new names"
-    )
+    text = "reads 't' again from its beginning: 1,204,332 messages; its results are written again under new "
     assert text in plan.consequences["a"]
     assert [each.text for each in destructions(plan)] == ["reads again, without its present state (start)"]
     apply(AGAIN)
@@ -172,7 +170,7 @@ def test_a_job_whose_place_was_noted_alone_begins_there(world: World, apply: App
 def test_messages_that_a_start_lies_behind_are_given_up_on_request_only(world: World, apply: Applied) -> None:
     apply(JOB)
     world.broker(LOG).skipped[running(world).attempt.session] = 12
-    with pytest.raises(InvalidInput, match=r"12 messages .* its start is behind them .*--give-up"):
+    with pytest.raises(InvalidInput, match=r"12 messages .* its start skips them .*--give-up"):
         apply(LATER)
     apply(LATER, give_up=True)
     assert number(running(world).attempt.session) == "r2"

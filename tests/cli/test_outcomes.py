@@ -17,7 +17,7 @@ def test_an_atomic_apply_is_followed_back(speck: Speck, rest: RestServer, tmp_pa
     said = speck("apply", str(path), "--atomic")
     assert said.code == 1
     assert "replaced by operation" in said.out
-    assert "two is back at the revision before; see speck history" in said.err
+    assert "two was rolled back to the previous revision; see speck history" in said.err
     (copy,) = rest.world.running()
     assert (copy.job.job_name, copy.job.trigger) == ("a", None)
     first, second, third = speck("history", "two").out.splitlines()[1:]

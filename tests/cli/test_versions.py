@@ -34,7 +34,7 @@ def test_an_answer_without_a_key_is_reported_with_both_versions(
     assert (said.code, said.out) == (1, "")
     assert said.err.startswith("error: the answer of the server is not as expected (KeyError: ")
     assert said.err.endswith(
-        f"): the server at {rest.url} runs SpecK {theirs}, and this command is of SpecK 99.0 "
+        f"): the server at {rest.url} runs SpecK {theirs}, and this command is SpecK 99.0 "
         "(upgrade the older of the two)\n"
     )
 
@@ -60,7 +60,7 @@ def test_a_request_that_the_server_does_not_know_is_reported_with_both_versions(
     said = speck("jobs")
     assert (said.code, said.out) == (1, "")
     assert said.err == (
-        f"error: {words}: the server at {rest.url} runs SpecK {theirs}, and this command is of SpecK 99.0 "
+        f"error: {words}: the server at {rest.url} runs SpecK {theirs}, and this command is SpecK 99.0 "
         "(upgrade the older of the two)\n"
     )
 

@@ -126,7 +126,7 @@ def test_a_reader_waits_for_a_silent_writer_that_may_be_put_back_yet(bench: Benc
     world.down(OTHER)
     bench.round()
     assert [each.job.source_topic for each in world.running("b")] == ["t1"]
-    assert bench.job("b")["waits"] == "waits for job 'a', which has not come up yet"
+    assert bench.job("b")["waits"] == "waits for job 'a', which is not running yet"
     world.up(OTHER)
     bench.round(2)
     assert [each.job.source_topic for each in world.running("b")] == ["x1"]

@@ -107,7 +107,7 @@ def test_losses_are_counted_and_reported_by_job_and_reason(bench: Bench) -> None
     messages = [each["message"] for each in bench.rest.client.events() if each["kind"] == "lost"]
     assert sorted(messages) == [
         "job 'hot.combiner-1': 4 frames lost between the parts of a split, with the rows in them",
-        "job 'hot.partitioner': 1 row dropped without a key, or a time that counts",
+        "job 'hot.partitioner': 1 row dropped: no key, or no valid time",
         "job 'hot.partitioner': 2 rows dropped, since their windows were closed",
     ]
     text = exposition(bench.rest.services).decode()

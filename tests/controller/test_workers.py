@@ -335,7 +335,7 @@ def test_a_command_is_ended_when_the_server_shuts_down(tmp_path: Path) -> None:
     made.start()
     made.cancel()
     eventually(made.is_done, bool)
-    assert made.fault == "was ended, as the server shuts down"
+    assert made.fault == "was stopped, since the server shuts down"
 
 
 def test_the_command_of_local_sites() -> None:

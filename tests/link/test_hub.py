@@ -291,7 +291,7 @@ def test_agents_on_machines_with_one_id_do_not_take_turns(hub: Hub, url: str) ->
         await_that(lambda: hub.presence("A") not in (None, first))
         for _ in range(2):
             with dial(url) as again:
-                assert "(expected one agent a site)" in greet(again)["refused"]
+                assert "(expected one agent for each site)" in greet(again)["refused"]
         assert second == [("A", "", "")] * 2
         later.close()
         await_that(lambda: hub.presence("A") is None)

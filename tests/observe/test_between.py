@@ -44,7 +44,7 @@ def test_a_bridge_is_told_at_the_broker_that_it_leads_to(rest: RestServer, speck
 def test_two_names_of_one_broker_are_no_bridge(rest: RestServer, speck: Speck) -> None:
     rest.world.doubles = {A: [B], B: [A]}
     said = speck("sites", "check")
-    assert f"b, broker {B}: it is the broker {A} by another name" in said.out
+    assert f"b, broker {B}: it is the broker {A} under another name" in said.out
     assert "bridge" not in said.out
     assert said.out.splitlines()[-1] == "1 fault"
 
@@ -153,6 +153,6 @@ def test_two_names_of_one_real_broker(mosquitto: MosquittoServer) -> None:
     other = mosquitto.address.replace("127.0.0.1", "localhost")
     brokers = {each: MqttBroker(each, Inventory()) for each in (mosquitto.address, other)}
     (found,) = [each for complaints in bridge_complaints(brokers).values() for each in complaints]
-    assert "by another name" in found.message
+    assert "under another name" in found.message
     for broker in brokers.values():
         broker.close()

@@ -55,7 +55,7 @@ def test_an_engine_without_room_and_a_broker_that_is_down_are_no_further_faults(
     rest.world.fail("reach", NoCapacity("no free slot"), address=E1, times=None)
     said = speck("sites", "check", "--from-engines")
     assert said.code == 0
-    assert f"remark: it was not tried if its jobs reach broker {B1}: no free slot" in said.out
+    assert f"remark: the path from its jobs to broker {B1} was not tested: no free slot" in said.out
     rest.world.down(B2)
     said = speck("sites", "check", "--from-engines")
     assert f"do not reach broker {B2}" not in said.out

@@ -57,7 +57,7 @@ def test_real_servers_replace_each_other(tmp_path: Path) -> None:
             pair.down.clear()
         tended(pair, pair.in_sync)
         assert {each["revision"] for each in client.compositions()} == {1}
-        assert "the server ends (started again, it is a standby)" in pair.log("a") + pair.log("b")
+        assert "the server exits (after a restart it is a standby)" in pair.log("a") + pair.log("b")
 
 
 def test_each_way_to_cut_the_network_is_tried() -> None:

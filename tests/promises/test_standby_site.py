@@ -125,7 +125,7 @@ def test_a_primary_ends_amid_a_change(tmp_path: Path, change: str, how: str) -> 
         bed.bring_back("a")
         bed.site.await_running(expected)
         if how != "killed":
-            assert "the server ends (started again, it is a standby)" in bed.pair.log("a")
+            assert "the server exits (after a restart it is a standby)" in bed.pair.log("a")
         # The former primary, which was replaced, has all of it.
         bed.end("b", "killed")
         bed.await_contact("a")

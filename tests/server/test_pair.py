@@ -163,7 +163,7 @@ def test_a_standby_takes_over_after_silence(first: Server, second: Server) -> No
     assert second.standby.look() == 2
     first.start()
     assert first.standby.look() is None  # another one has been the primary since
-    assert "it has not heard of a primary yet" in first.standby.state()["detail"]
+    assert "it knows of no primary yet" in first.standby.state()["detail"]
 
 
 def test_a_standby_that_could_not_serve_does_not_take_over(first: Server, second: Server) -> None:

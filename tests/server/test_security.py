@@ -141,7 +141,7 @@ def test_who_may_read_reads_and_changes_nothing(door: Door) -> None:
         assert (answer.status_code not in (401, 403)) == allowed, (method, path, answer.text)
         if not allowed:
             assert 'error="insufficient_scope", scope="write"' in answer.headers["WWW-Authenticate"]
-            assert "'screen' may read only" in problem_of(answer, 403)["detail"]
+            assert "'screen' can only read" in problem_of(answer, 403)["detail"]
         seen.add((method, allowed))
     assert seen == {("GET", True), ("GET", False), ("POST", False), ("PUT", False), ("DELETE", False)}
     assert door.ask("GET", "/compositions", door.reader).json() == []
@@ -350,7 +350,7 @@ def test_the_command_line_brings_its_token_by_reference(door: Door, tmp_path: Pa
     assert (wrong.returncode, "the token is not valid here" in wrong.stderr) == (1, True)
     assert door.stranger not in wrong.stderr + wrong.stdout
     may_not = speck("delete", "nothing", SPECK_URL=url, SPECK_TOKEN=door.reader)
-    assert (may_not.returncode, "may read only" in may_not.stderr) == (1, True), may_not.stderr
+    assert (may_not.returncode, "can only read" in may_not.stderr) == (1, True), may_not.stderr
 
 
 def test_tokens_are_made_listed_and_struck_off(tmp_path: Path) -> None:

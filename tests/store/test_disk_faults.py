@@ -206,7 +206,7 @@ def test_full_disk_is_told_and_nothing_written_is_lost(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     done = 0
     with full_disk():
-        with pytest.raises(StoreFull, match=r"cannot be written: the disk is full .*free some room"):
+        with pytest.raises(StoreFull, match=r"cannot be written: the disk is full .*free some space"):
             for number in range(1, 1000):
                 write(store, number)
                 done = number

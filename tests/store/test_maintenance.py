@@ -201,7 +201,7 @@ def test_restore_writes_nowhere_else(tmp_path: Path, name: str) -> None:
         member.size = 4
         tar.addfile(member, io.BytesIO(b"evil"))
     archived.seek(0)
-    with pytest.raises(StoreError, match=r"does not belong in a backup|is not what was backed up"):
+    with pytest.raises(StoreError, match=r"does not belong in a backup|differs from what was backed up"):
         restore(archived, "file", tmp_path / "again")
     assert list(tmp_path.iterdir()) == []
 
@@ -238,20 +238,20 @@ CHANGES: dict[str, tuple[str, bytes | None, list[str]]] = {
     "head garbled": (
         "composition/traffic",
         b"{",
-        ["composition/traffic: cannot be read", "composition 'traffic': has revisions, and nothing says"],
+        ["composition/traffic: cannot be read", "composition 'traffic': has revisions, but no record"],
     ),
-    "head gone": ("composition/traffic", None, ["composition 'traffic': has revisions, and nothing says"]),
+    "head gone": ("composition/traffic", None, ["composition 'traffic': has revisions, but no record"]),
     "last revision gone": (
         "revision/traffic/0000000002",
         None,
         [
             "composition 'traffic': its last revision, 2, is missing -> revision 1 takes its place",
-            "attempt 7 of job 'a': revision 2, which says how it runs, is missing -> forgotten; it may still "
-            "run at sc://e1:1",
+            "attempt 7 of job 'a': revision 2, which defines how it runs, is missing -> forgotten; it may "
+            "still run at sc://e1:1",
         ],
     ),
-    "job gone": ("job/a", None, ["attempt 7 of job 'a': nothing is known of its job -> taken up"]),
-    "wanted job gone": ("job/b", None, ["job 'b': is desired, but nothing is known of it"]),
+    "job gone": ("job/a", None, ["attempt 7 of job 'a': its job has no record -> recorded"]),
+    "wanted job gone": ("job/b", None, ["job 'b': is desired, but has no record"]),
     "attempt garbled": ("attempt/a/0000000007", b"\xff\x00", ["attempt/a/0000000007: cannot be read"]),
     "job of nobody": (
         "job/z",
@@ -346,9 +346,9 @@ def test_check_finds_code_that_is_gone_or_harmed(rest: RestServer) -> None:
     code = next((rest.coordinator.store.directory / "artifacts").glob("*/*"))
     code.write_text("harmed")
     (found,) = rest.client.check_store()
-    assert found["message"] == "is not what was kept; 'demo' revision 1 'a', 'demo' revision 1 'b' name it"
+    assert found["message"] == "does not match its hash; 'demo' revision 1 'a', 'demo' revision 1 'b' name it"
     shutil.rmtree(code.parent)
-    assert rest.client.check_store()[0]["message"].startswith("is not kept; ")
+    assert rest.client.check_store()[0]["message"].startswith("is missing; ")
 
 
 def test_code_that_is_harmed_stays_out_of_a_backup_and_is_mended_by_an_apply(

@@ -198,7 +198,7 @@ class WorkerGroup(Hooked):
         if not found or not self.scale.names_stopped:
             return ""
         expected = "expected letters, digits, '.', ':', '_' and '-', and no '-' at the beginning"
-        return f"not stopped, as the hook is not given such an id: {', '.join(found[:5])} ({expected})"
+        return f"not stopped, since the hook accepts no such id: {', '.join(found[:5])} ({expected})"
 
     def _worker_data(self, worker: Worker, now: float) -> dict[str, Any]:
         since = self.free_since.get(worker.id)

@@ -147,7 +147,7 @@ class HookCall:
             if time.monotonic() - self._begun > self.bound:
                 return f"did not end within {self.bound:g} s"
             if self._cancelled.is_set():
-                return "was ended, as the server shuts down"
+                return "was stopped, since the server shuts down"
             if os.fstat(output.fileno()).st_size > _LONGEST_OUTPUT:
                 return f"wrote more than {_LONGEST_OUTPUT >> 20} MiB"
             time.sleep(_POLL)

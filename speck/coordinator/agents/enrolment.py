@@ -299,7 +299,7 @@ class Enrolment:
             )
         code = JoinCode.parse(request.code)
         if code.server != server_mark(self.store.identity):
-            raise _wrong("the code is of another server (expected one that this server printed)")
+            raise _wrong("the code belongs to another server (expected one that this server printed)")
         with self._lock:
             token, inventory = self._admit(request, code)
             addresses = self.inventory.addresses_at(code.site) | inventory.addresses_at(code.site)

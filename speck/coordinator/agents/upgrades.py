@@ -87,7 +87,7 @@ class Upgrades:
         changed = [each for each in present if each not in current]
         faults = {each: "it has no agent (leave it out)" for each in chosen if each not in known}
         if sites:
-            faults |= dict.fromkeys(away, "its agent is away (leave it out, or see that it is connected)")
+            faults |= dict.fromkeys(away, "its agent is away (leave it out, or connect it first)")
         faults |= self._faults(connections, changed)
         if faults:
             raise InvalidInput(
@@ -201,7 +201,7 @@ class Upgrades:
             raise BinderError(f"site {site!r}: {error}{more}")
         self._settle(rollout, number, sites, jobs)
         if loss := grown(before, self._lost(jobs)):
-            raise BinderError(f"{loss} (speck events --job NAME says when)")
+            raise BinderError(f"{loss} (see speck events --job NAME)")
 
     def _settle(self, rollout: RollOut, number: int, sites: Iterable[str], jobs: Mapping[str, Job]) -> None:
         """Wait until jobs have been running for a while, and see whether the agents are connected still.

@@ -168,7 +168,7 @@ class CutChoice:
         begin = f"cut at {cut}, chosen among {', '.join(options)}"
         offered = self._offered(name)
         if len(offered) == 1 and len(options) > 1:
-            return f"{begin}: it has the state of what runs"
+            return f"{begin}: it keeps the state of the running jobs"
         if self.query.inputs[name].site == self.query.rest_job.site:
             return f"{begin}: the rest is at the same site"
         whole, sent = self._traffic(name, cut)

@@ -19,7 +19,7 @@ from speck.errors import BinderError, Fault
 from speck.store import JobRecord
 from speck.store.deployments import Snapshot
 
-_SKIPPED = "its start is behind them"
+_SKIPPED = "its start skips them"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Reading:
         count = "an unknown number of" if self.messages is None else f"{self.messages:,}"
         again = " again" if self.again else ""
         text = f"reads {self.job.source_topic!r}{again} from {start_text(self.job.start)}: {count} messages"
-        return f"{text}; what it writes comes again under new names" if self.again else text
+        return f"{text}; its results are written again under new names" if self.again else text
 
 
 @dataclass(frozen=True)

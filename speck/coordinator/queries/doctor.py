@@ -114,14 +114,17 @@ class Doctor:
         if found is not None and not found["in_sync"]:
             message = f"the standby would not take over: {found['reason']}"
             yield Diagnosis(
-                Finding.STANDBY, "standby", message, "see the log of the standby, and the path to it"
+                Finding.STANDBY,
+                "standby",
+                message,
+                "see the log of the standby, and check the connection to it",
             )
         if found is not None and found["other_version"]:
             message = (
                 f"the version of the standby is {found['other_version']}, that of this server "
                 f"{speck.__version__}"
             )
-            remedy = "upgrade the older of the two: a version may not read what a later one has stored"
+            remedy = "upgrade the older of the two: it may be unable to read what the newer one has stored"
             yield Diagnosis(Finding.VERSION, "standby", message, remedy)
 
     def _sites(self) -> Iterator[Diagnosis]:
@@ -142,7 +145,7 @@ class Doctor:
                     Finding.AGENT,
                     site,
                     f"machine {second.second} has the token of the agent on machine {second.first}",
-                    f"run one agent a site; after a theft: speck sites revoke {site}",
+                    f"run one agent for each site; after a theft: speck sites revoke {site}",
                 )
 
     def _agent_trouble(self, site: str, found: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -247,7 +250,7 @@ class Doctor:
                 yield Diagnosis(
                     Finding.SINK,
                     name,
-                    f"its sink had to forget {forgotten} messages before the broker had saved them",
+                    f"its sink discarded {forgotten} messages before the broker had saved them",
                     "raise speck.sink.keepMegabytes at the engine, or lower autosave_interval of the broker; "
                     "if the engine's log says that the broker rejected them, let its user publish there",
                 )
@@ -318,5 +321,5 @@ class Doctor:
                     Finding.LOSS,
                     each.job,
                     f"{each.number} {each.reason.text}",
-                    f"speck events --job {each.job} says when; docs/faults.md, Loss is seen",
+                    f"see speck events --job {each.job}; docs/faults.md, Loss is seen",
                 )

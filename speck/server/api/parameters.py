@@ -183,7 +183,7 @@ class ApplyQuery(DeletionQuery):
     give_up = _give_up()
     atomic = fields.Boolean(
         load_default=False,
-        metadata={"description": "go back to the revision before if any job fails or has to wait"},
+        metadata={"description": "roll back to the previous revision if any job fails or has to wait"},
     )
     wave = fields.List(
         fields.String(),

@@ -121,7 +121,7 @@ _NEEDED = "a bearer token is needed (Authorization: Bearer TOKEN; speck takes it
 
 
 def _forbidden(owner: Owner) -> Response:
-    detail = f"the token of {owner.name!r} may read only (expected a token with the role write)"
+    detail = f"the token of {owner.name!r} can only read (expected a token with the role write)"
     challenge = 'Bearer realm="SpecK", error="insufficient_scope", scope="write"'
     return problems.problem(403, detail, headers={"WWW-Authenticate": challenge})
 

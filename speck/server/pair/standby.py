@@ -116,7 +116,7 @@ class Standby:
     def state(self) -> dict[str, Any]:
         """The state, for whoever asks this server for anything else."""
         primary = self._follower.primary
-        at = f"the primary is at {primary}" if primary else "it has not heard of a primary yet"
+        at = f"the primary is at {primary}" if primary else "it knows of no primary yet"
         version = self._follower.primary_version
         if version and version != speck.__version__:
             at += (
@@ -280,6 +280,6 @@ class Waiting:
 
 def end_at_once(reason: str) -> None:
     """End this process before it does anything more; started again, it is a standby."""
-    print_error(f"error: {reason}; the server ends (started again, it is a standby)")
+    print_error(f"error: {reason}; the server exits (after a restart it is a standby)")
     sys.stdout.flush()
     os._exit(DEPOSED)

@@ -288,7 +288,7 @@ class Database:
         text = str(error)
         if any(words in text for words in _FULL):
             message = f"store {str(self.directory)!r} cannot be written: the disk is full ({_words(error)})"
-            return StoreFull(f"{message}; free some room, and try again")
+            return StoreFull(f"{message}; free some space, and try again")
         if isinstance(error, plyvel.CorruptionError) or _CUT_TABLE.search(text):
             return StoreDamaged(self._damage(_words(error)))
         return StoreError(f"store {str(self.directory)!r} {what}: {_words(error)}")

@@ -77,7 +77,7 @@ def _is_intact(path: Path) -> bool:
         return False
     if hash_of(path) == path.parent.name:
         return True
-    _log.warning("%s is not what was kept, and is left out of the backup (see speck store check)", path)
+    _log.warning("%s does not match its hash, and is left out of the backup (see speck store check)", path)
     return False
 
 
@@ -217,4 +217,4 @@ def _keep_code(name: str, content: IO[bytes], place: Path) -> None:
     with path.open("xb") as copy:
         shutil.copyfileobj(content, copy, _CHUNK)
     if hash_of(path) != match[1]:
-        raise ValueError(f"{name!r} is not what was backed up")
+        raise ValueError(f"{name!r} differs from what was backed up")

@@ -70,7 +70,7 @@ def _heads(contents: Contents) -> Iterator[Finding]:
             last = contents.last_revision(name)
             yield Finding(
                 f"composition {name!r}",
-                "has revisions, and nothing says which is the last",
+                "has revisions, but no record of the last one",
                 f"revision {last} is",
                 _changes(("put_head", Head(name, last))),
             )
@@ -119,7 +119,7 @@ def _attempts(contents: Contents) -> Iterator[Finding]:
             where = f" at {record.handle.address}" if record.handle else ""
             yield Finding(
                 what,
-                f"revision {record.revision}, which says how it runs, is missing",
+                f"revision {record.revision}, which defines how it runs, is missing",
                 f"forgotten; it may still run{where} (attempt id {attempt.id})",
                 _changes(("delete_attempt", attempt), *_raised(contents, record)),
             )
@@ -127,7 +127,7 @@ def _attempts(contents: Contents) -> Iterator[Finding]:
             session = _session(form[1], attempt.session)
             number = attempt.number + LEAP
             found = JobRecord(attempt.job_name, form[0], number, (session,), renumbers=True)
-            yield Finding(what, "nothing is known of its job", "taken up", _changes(("put_job", found)))
+            yield Finding(what, "its job has no record", "recorded", _changes(("put_job", found)))
         elif attempt.session not in [each.name for each in job.sessions]:
             session = _session(form[1], attempt.session)
             put = replace(job, sessions=(*job.sessions, session))
@@ -151,7 +151,7 @@ def _desired_jobs(contents: Contents) -> Iterator[Finding]:
                 put = JobRecord(name, head.name, attempts=LEAP, renumbers=True)
                 yield Finding(
                     f"job {name!r}",
-                    "is desired, but nothing is known of it",
+                    "is desired, but has no record",
                     "recorded; the next apply starts it, and stops a copy that still runs",
                     _changes(("put_job", put)),
                 )
@@ -181,7 +181,7 @@ def code_findings(contents: Contents, intact: Mapping[str, bool]) -> list[Findin
 
 
 def _state(intact: bool | None) -> str:
-    return "is not kept" if intact is None else "is not what was kept"
+    return "is missing" if intact is None else "does not match its hash"
 
 
 def _shown(names: list[str]) -> str:

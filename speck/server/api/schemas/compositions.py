@@ -26,7 +26,7 @@ class _RevisionSchema(Schema):
     restored = fields.Integer(
         allow_none=True, metadata={"description": "the revision that a rollback restored"}
     )
-    changes = fields.Nested(CountsSchema, metadata={"description": "against the revision before"})
+    changes = fields.Nested(CountsSchema, metadata={"description": "compared with the previous revision"})
     outcome = fields.String(
         allow_none=True,
         validate=validate.OneOf([state.value for state in RevisionState]),

@@ -55,7 +55,7 @@ class SplitMetricsSchema(Schema):
         allow_none=True, metadata={"description": "keys of the newest slide whose windows the reducer merges"}
     )
     late_rows = fields.Integer(metadata={"description": "rows that came after their windows"})
-    bad_rows = fields.Integer(metadata={"description": "rows without a key, or a time that counts"})
+    bad_rows = fields.Integer(metadata={"description": "rows without a key, or without a valid time"})
     lost_frames = fields.Integer(metadata={"description": "frames that were lost between the parts"})
     weights = fields.List(
         fields.Float(), metadata={"description": "shares of the combiners in force; empty if not reported"}
