@@ -28,8 +28,8 @@ _LONGEST_PAUSE = 720 * 3600.0  # s
 def adapt(client: Client, composition: str | None, pause: float | None, resume: bool, as_json: bool) -> None:
     """Show the decisions of the adaptation loop, or pause it.
 
-    Without COMPOSITION, lists one row for each.  With it: its last decisions, newest first, the steps of
-    the last day with their outcome, and the groups of jobs banned from a site, with the end of each ban.
+    Without COMPOSITION, lists one row for each.  With it, lists its last decisions, newest first, the steps
+    of the last day with their outcome, and the groups of jobs banned from a site, with the end of each ban.
 
     --pause and --resume need no COMPOSITION if there is only one.
     """

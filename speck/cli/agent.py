@@ -124,7 +124,7 @@ def _python() -> str:
 @agent_directory
 @json_option
 def status(directory: Path, as_json: bool) -> None:
-    """Show the contact with the server, and the attempts at the site.  Needs no server."""
+    """Show the last contact with the server, and the attempts at the site.  Needs no server."""
     from speck.agent.status import status as found_status
 
     found = found_status(directory)

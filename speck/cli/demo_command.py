@@ -76,7 +76,7 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 def demo(**options: Any) -> None:
     """Run the demo: road traffic over four sites.
 
-    17 jobs, of which one is edited while data flows; every vehicle is accounted for.
+    Deploys 17 jobs, applies an edited file while data flows, and verifies that each vehicle is counted once.
     """
     from speck.cli.demo import DemoOptions, run_demo
 

@@ -75,7 +75,7 @@ _directory = click.option(
 @click.option(
     "--sites",
     type=int,
-    help="Number of sites; they are named A, B, C, ... [default: the sites that the directory has; in a new "
+    help="Number of sites; they are named A, B, C, ... [default: those already in the directory; in a new "
     "one 2, or up to the last one that --engine, --broker or --workers names].",
 )
 @click.option(
@@ -105,7 +105,9 @@ _directory = click.option(
     help="A site's broker, mqtt or kafka [default: mqtt].",
 )
 @click.option("--heap", default="600m", show_default=True, help="Java heap of each engine.")
-@click.option("--agents", is_flag=True, help="Run an agent at each site, which keeps its jobs running alone.")
+@click.option(
+    "--agents", is_flag=True, help="Run an agent at each site, which restarts its jobs without a server."
+)
 @_directory
 @json_option
 def up(

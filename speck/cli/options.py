@@ -125,7 +125,7 @@ def settle_option(function: _Function) -> _Function:
         default=f"{SETTLE:g}s",
         show_default=True,
         metavar="TIME",
-        help="Time for which the jobs of a wave must run before the next one begins.",
+        help="Time for which all jobs of a wave must run before the next wave begins.",
     )(function)
 
 
@@ -137,7 +137,7 @@ def waves_options(function: _Function) -> _Function:
         multiple=True,
         metavar="SITES",
         help="Change these sites first: SITE,SITE, a number, or a share such as 10%. Each further --wave is "
-        "the next one; the remaining sites are the last. If a wave fails, all is rolled back.",
+        "the next one; the remaining sites are the last. If a wave fails, all sites are rolled back.",
     )(settle_option(function))
 
 

@@ -139,7 +139,7 @@ def join(
 ) -> None:
     """Join with the CODE that `speck sites add` printed, at the site; then run `speck agent run`.
 
-    The engine and broker of a site that the server's inventory does not have are given here, and must answer.
+    If the server's inventory does not contain the site, give its engine and broker here; they must answer.
     """
     from speck.cli.joining import checked_entry, joined
 
@@ -169,7 +169,7 @@ def join(
 @json_option
 @click.pass_obj
 def revoke(client: Client, name: str, as_json: bool) -> None:
-    """Refuse the agent of the site NAME from now on; its connection ends.
+    """End the connection of the agent of site NAME, and refuse the agent from now on.
 
     The jobs there continue.  Change the passwords of the brokers that are listed: the site knows them.
     """
@@ -185,9 +185,9 @@ def revoke(client: Client, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def remove(client: Client, name: str, as_json: bool) -> None:
-    """Remove the site NAME, which joined, from the inventory, and refuse its agent from now on.
+    """Remove the site NAME from the inventory, and refuse its agent from now on.
 
-    Refused while jobs use its engines or its broker.
+    For sites that joined.  Refused while jobs use its engines or its broker.
     """
     found = client.remove_site(name)
     lines = [f"site {name} is removed; stop its agent there, and delete the agent's directory"]
@@ -226,8 +226,8 @@ def upgrade(
 ) -> None:
     """Upgrade the agents of each SITE, or of all, to the server's version.  Their jobs keep running.
 
-    A wave begins when all agents of the one before are connected in the new version, and all jobs that ran at
-    their sites run without losses.  Otherwise the upgrade stops; repeat the command to continue.
+    A wave begins when all agents of the previous one are connected in the new version, and all jobs that ran
+    at their sites run without losses.  Otherwise the upgrade stops; repeat the command to continue.
     """
     from speck.cli.upgrading import upgrade_agents
 

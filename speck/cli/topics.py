@@ -107,7 +107,7 @@ def check_messages(
     """Read messages of a table of FILE, and list the reasons why some do not fit its schema.
 
     Without --at, messages are read at the sites that the topic states. All columns are checked, not only
-    those that queries read. Exits with 1 if a message does not fit, or none came.
+    those that queries read. Exits 1 if a message does not fit, or none came.
     """
     from speck.sql.check import Check
 

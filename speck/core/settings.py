@@ -172,7 +172,7 @@ class Settings:
     drain: float = setting(
         30.0,
         "--drain",
-        "Time a job may take to process its backlog before it switches its source; 0 disables draining.",
+        "Time for a job to process its backlog before it leaves its source; 0: no draining (see --give-up).",
         kind=float,
         unit="SECONDS",
         least=0,
@@ -250,13 +250,13 @@ class PairSettings:
     standby: str | None = setting(
         None,
         "--standby",
-        "Standby of this server, which takes over after its death; with --witness and --standby-token.",
+        "Standby of this server, which takes over if it fails; requires --witness and --standby-token.",
         unit="URL",
     )
     standby_of: str | None = setting(
         None,
         "--standby-of",
-        "Server whose standby this one is; with --witness and --standby-token.",
+        "Server of which this one is the standby; requires --witness and --standby-token.",
         unit="URL",
     )
     witness: str | None = setting(
