@@ -40,7 +40,7 @@ _RATES = {
 _BEHIND = {
     "behind": (
         "speck_job_behind_messages",
-        "Messages that the broker has for the job, also while it is down, where the broker counts them",
+        "Messages that the broker has for the job, even while it is down, where the broker counts them",
     ),
     "behind_seconds": (
         "speck_job_behind_seconds",
