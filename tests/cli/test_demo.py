@@ -393,7 +393,9 @@ def test_the_demo_of_adaptation_says_what_it_lacks(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(adapted, "unavailable", lambda: "a network needs /dev/net/tun")
     file = tmp_path / "day.csv"
     file.write_text("OK,49,75,668,49,2014-08-18T00:10:00,3,1,158324\n")
-    with pytest.raises(LocalError, match=r"no sites in a wide area network .* a network needs /dev/net/tun"):
+    with pytest.raises(
+        LocalError, match=r"sites in a wide area network cannot be created .* a network needs /dev/net/tun"
+    ):
         run_demo(DemoOptions(data=file, adapt=True))
 
 

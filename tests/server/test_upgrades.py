@@ -438,7 +438,7 @@ def test_the_command_shows_the_plan_asks_and_follows(speck: Speck, rest: RestSer
     assert "wave 1 of 2" in done.err or "s3: upgraded" in done.err
     done = speck("sites", "upgrade", "--all")
     assert done.code == 0
-    assert f"at version {NEW} already: s1, s2, s3" in done.out
+    assert f"already at version {NEW}: s1, s2, s3" in done.out
     done = speck("sites", "upgrade", "--all", "--json")
     assert done.data["current"] == list(NAMES)
 

@@ -36,11 +36,11 @@ class AdaptedDemo(PlacedDemo):
 
     def _network(self) -> Network:
         if reason := unavailable():
-            raise LocalError(f"no sites in a wide area network can be made on this machine: {reason}")
+            raise LocalError(f"sites in a wide area network cannot be created on this machine: {reason}")
         links = dict.fromkeys("ABC", EmulatedLink.of(_EDGE, _TRIP)) | {CLOUD: EmulatedLink.of(_CLOUD, _TRIP)}
         self._wan = self._cleanup.enter_context(Network(links))
         self._view.line(
-            f"links of A, B, C: {_mbit(_EDGE)}, of {CLOUD}: {_mbit(_CLOUD)}, {_TRIP:g} s to and fro"
+            f"links of A, B, C: {_mbit(_EDGE)}, of {CLOUD}: {_mbit(_CLOUD)}, a round trip of {_TRIP:g} s"
         )
         return self._wan
 

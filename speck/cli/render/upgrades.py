@@ -19,7 +19,7 @@ def upgrade_lines(upgrade: Data) -> Iterator[RenderableType]:
         )
         yield table(("WAVE", "SITE", "NOW", "THEN"), rows)
     if upgrade["current"]:
-        yield Text(f"at version {upgrade['version']} already: {', '.join(upgrade['current'])}")
+        yield Text(f"already at version {upgrade['version']}: {', '.join(upgrade['current'])}")
     if upgrade["away"]:
         yield Text(f"left out, the agent is away: {', '.join(upgrade['away'])}", style="yellow")
 
