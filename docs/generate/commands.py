@@ -16,7 +16,10 @@ Path = tuple[str, ...]
 _EXIT_CODES = (
     (NOTHING_TO_DO, "done; of `speck plan`: nothing to do"),
     (ERROR, "an error, printed on standard error"),
-    (CHANGES, "of `speck plan`, and of `--dry-run`: there are changes"),
+    (
+        CHANGES,
+        "of `speck plan`, `place`, `advise`, and of `--dry-run`: changes; of `fmt --check`: not formatted",
+    ),
     (WAITING, "nothing failed, and an action waits (for a site, for capacity); the server retries it"),
     (INTERRUPTED, "interrupted (Ctrl-C); an operation that was begun continues at the server"),
 )

@@ -105,7 +105,7 @@ _BASELINES: Mapping[str, PartitionerKind] = {
         learns=True,
     ),
     "drifting-key": PartitionerKind(
-        "one key to the first worker, the others to the rest: a stress",
+        "one key to the first worker, the others to the rest: a stress test",
         {"key": Option("rank of that key at the start, 0: the hottest", 0, 0, 1_000_000, whole=True)},
     ),
     "saspartitioner": PartitionerKind(
