@@ -283,7 +283,7 @@ class PlacementQuery(Schema):
     explain = fields.List(
         fields.String(),
         load_default=list,
-        metadata={"description": "jobs to explain also where there are too many to explain all"},
+        metadata={"description": "jobs to explain even if there are too many to explain all"},
     )
 
 

@@ -170,7 +170,7 @@ def show_job(name: str) -> Any:
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 @blueprint.alt_response(502, schema=schemas.ProblemSchema, description="its engine could not be asked")
 def show_log(query: dict[str, Any], name: str) -> Any:
-    """The last lines that a job's engine has of it"""
+    """The last log lines of a job at its engine"""
     return _queries().log(name, query["lines"])
 
 

@@ -27,14 +27,14 @@ def check_sites() -> Any:
 @blueprint.route("/sites/check", methods=["POST"])
 @blueprint.response(200, schemas.CheckupSchema(many=True))
 def check_sites_from_engines() -> Any:
-    """The same, and each engine tries to reach each broker as a job does, which takes a slot for a moment"""
+    """The same checks, and a test of the path from each engine to each broker, which briefly takes a slot"""
     return services().sites.checkups_from_engines()
 
 
 @blueprint.route("/doctor", methods=["GET"])
 @blueprint.response(200, schemas.DiagnosisSchema(many=True))
 def diagnose() -> Any:
-    """Findings that may lose messages or keep jobs from going on, with remedies"""
+    """Conditions that may lose messages or block jobs, with remedies"""
     return services().doctor.diagnose()
 
 

@@ -50,7 +50,7 @@ def _constraint(text: str) -> tuple[str, list[str]]:
 @blueprint.route("/placements", methods=["GET"])
 @blueprint.response(200, ProposalSchema(many=True))
 def list_placements() -> Any:
-    """The proposed placements of the last while, newest first"""
+    """The recently proposed placements, newest first"""
     return services().retained_plans.placements(lines=may_write())
 
 

@@ -46,5 +46,6 @@ class AdoptionPlanSchema(Schema):
     )
     own = fields.List(fields.String(), metadata={"description": "jobs that this store runs already"})
     warnings = fields.List(
-        fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
+        fields.Nested(WarningSchema),
+        metadata={"description": "parts of the file that are allowed but may be mistakes"},
     )

@@ -13,8 +13,8 @@ from speck.server.api.schemas.plans import ChangeSchema, CodeChangeSchema
 class CountsSchema(Schema):
     """The numbers of jobs that differ from the revision before."""
 
-    added = fields.Integer(metadata={"description": "jobs that it has and the other has not"})
-    removed = fields.Integer(metadata={"description": "jobs that the other has and it has not"})
+    added = fields.Integer(metadata={"description": "jobs that only this one has"})
+    removed = fields.Integer(metadata={"description": "jobs that only the other one has"})
     changed = fields.Integer(metadata={"description": "jobs of which a field differs"})
 
 

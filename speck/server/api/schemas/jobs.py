@@ -22,7 +22,7 @@ class SessionSchema(Schema):
 
 
 class LeftCopySchema(Schema):
-    """A copy that was abandoned at an engine out of reach."""
+    """A copy that was abandoned at an unreachable engine."""
 
     address = text("the engine's")
     attempt = fields.Integer(metadata={"description": "number of the attempt that it is"})
@@ -63,11 +63,11 @@ class LeftoverSchema(Schema):
 
 
 class LossSchema(Schema):
-    """Messages of a job that were lost, given up, set aside or dropped as duplicates, for one reason."""
+    """Messages of a job that were lost, discarded, set aside or dropped as duplicates, for one reason."""
 
     kind = fields.String(
         validate=validate.OneOf([each.value for each in LossKind]),
-        metadata={"description": "how grave it is; repeated: no harm"},
+        metadata={"description": "its severity; repeated: harmless"},
     )
     reason = text("the reason, in a word or two")
     unit = text("the thing counted: message, row, frame; empty where the phrase names it")
@@ -78,11 +78,11 @@ class LossSchema(Schema):
     )
     first = fields.Float(metadata=UNIX)
     last = fields.Float(metadata=UNIX)
-    alarm = fields.Boolean(metadata={"description": "true if it is recent, and no mere repetition"})
+    alarm = fields.Boolean(metadata={"description": "true if it is recent, and more than a repetition"})
 
 
 _BEHIND = {
-    "description": "messages that the source's broker has for the job, also while the job is down; null: not "
+    "description": "messages that the source's broker has for the job, even while the job is down; null: not "
     "known (an MQTT broker does not count them)"
 }
 _BEHIND_SECONDS = {
@@ -119,7 +119,7 @@ class JobViewSchema(Schema):
     behind_seconds = fields.Float(allow_none=True, metadata=_BEHIND_SECONDS)
     losses = fields.List(
         fields.Nested(LossSchema),
-        metadata={"description": "its lost, discarded and repeated messages, the gravest first"},
+        metadata={"description": "its lost, discarded and repeated messages, the most severe first"},
     )
     up_to_date = fields.Boolean(metadata={"description": "true if it runs in its desired form"})
     attempt = fields.Integer(
@@ -189,7 +189,7 @@ class CurvesSchema(Schema):
 
 
 class LogSchema(Schema):
-    """The last lines that an engine has of a job."""
+    """The last log lines of a job at its engine."""
 
     job_name = text("the job's name")
     address = text("of the engine")

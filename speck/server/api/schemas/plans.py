@@ -164,7 +164,7 @@ class PlanSchema(Schema):
     )
     leaves = fields.List(
         fields.Nested(UndrainedSessionSchema),
-        metadata={"description": "sessions that jobs leave, whose messages they do not process as they run"},
+        metadata={"description": "sessions that jobs leave without processing their messages"},
     )
     foreign = fields.List(
         fields.Nested(ForeignJobSchema),
@@ -181,7 +181,8 @@ class PlanSchema(Schema):
         },
     )
     warnings = fields.List(
-        fields.Nested(WarningSchema), metadata={"description": "things that are allowed, and may be mistakes"}
+        fields.Nested(WarningSchema),
+        metadata={"description": "parts of the file that are allowed but may be mistakes"},
     )
     figures = fields.Nested(
         FigurePairSchema,
@@ -203,7 +204,7 @@ class PlanSchema(Schema):
 
 
 class ProgressSchema(ActionSchema):
-    """One action of an operation, and how it went."""
+    """One action of an operation, and its progress."""
 
     state = fields.String(
         validate=validate.OneOf([state.value for state in ActionState]),
@@ -219,7 +220,7 @@ class ProgressSchema(ActionSchema):
 class _OperationSchema(Schema):
     id = text("32 hexadecimal digits")
     composition = text("the composition's name")
-    revision = fields.Integer(metadata={"description": "the revision that it brings about"})
+    revision = fields.Integer(metadata={"description": "the revision that it creates"})
     kind = fields.String(
         validate=validate.OneOf([kind.value for kind in OperationKind]),
         metadata={"description": "the request; heal: begun by the reconciler"},

@@ -55,7 +55,7 @@ class StandbySchema(Schema):
 
 
 class HealthSchema(Schema):
-    """The sign of life."""
+    """The liveness of the server."""
 
     status = fields.String(validate=validate.Equal("ok"), metadata={"description": "always ok"})
     store = text("the reason why the store cannot be written, if it cannot")

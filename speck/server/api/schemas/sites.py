@@ -16,7 +16,7 @@ class _ReachedSchema(Schema):
 class EngineViewSchema(_ReachedSchema):
     """An engine of a site."""
 
-    capacity = fields.Dict(allow_none=True, metadata={"description": "its room, used and free"})
+    capacity = fields.Dict(allow_none=True, metadata={"description": "its capacity, used and free"})
     stopped = fields.Boolean(
         metadata={"description": "true if it was stopped by the hook of its pool, as no job needs it"}
     )
@@ -74,7 +74,9 @@ class ComplaintSchema(Schema):
 
     message = text("the fault")
     remedy = text("the remedy (empty: see the message)")
-    remark = fields.Boolean(metadata={"description": "true if it may be as intended, and is no fault"})
+    remark = fields.Boolean(
+        metadata={"description": "true for a remark: it may be intended, and is not a fault"}
+    )
 
 
 class CheckupSchema(Schema):

@@ -44,10 +44,10 @@ class SplitMetricsSchema(Schema):
     """The last window of the reports of a split; counts are since the server began to read them."""
 
     reported = fields.Float(allow_none=True, metadata={"description": "time of the last report, Unix time"})
-    rows_per_second = fields.Float(allow_none=True, metadata={"description": "rows taken in"})
+    rows_per_second = fields.Float(allow_none=True, metadata={"description": "rows received"})
     imbalance = fields.Float(
         allow_none=True,
-        metadata={"description": "greatest load by weight over the mean, less 1; mean over the slides"},
+        metadata={"description": "largest load by weight over the mean, minus 1; mean over the slides"},
     )
     hot = fields.Integer(allow_none=True, metadata={"description": "hot keys of the newest slide"})
     true_hot = fields.Integer(allow_none=True, metadata={"description": "those of them that were split"})
@@ -65,7 +65,7 @@ class SplitMetricsSchema(Schema):
         metadata={"description": "trained policy that set the weights, or none with the reason"},
     )
     table_age_seconds = fields.Float(
-        allow_none=True, metadata={"description": "age of the measurements that the weights are of, s"}
+        allow_none=True, metadata={"description": "age of the measurements behind the weights, s"}
     )
 
 

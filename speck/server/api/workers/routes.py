@@ -21,5 +21,5 @@ def list_workers() -> Any:
 @blueprint.response(200, WorkersSchema(many=True))
 @blueprint.alt_response(404, schema=schemas.ProblemSchema)
 def list_workers_of_site(name: str) -> Any:
-    """The same of the engines of one site"""
+    """The workers of the engines of one site"""
     return services().sites.workers(name)
