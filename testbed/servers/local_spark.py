@@ -1,7 +1,8 @@
-"""Spark inside a test, with a Java process of its own, on one core."""
+"""Sessions of Spark inside a test: with a Java process of their own, on one core, or at a Connect server."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -37,3 +38,17 @@ def local_spark(heap: str = "600m", conf: Mapping[str, str] | None = None) -> It
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def connect_session(address: str) -> Iterator[SparkSession]:
+    """A session at a Connect server, after which this process can make one of :func:`local_spark` again."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.remote(address).create()
+    try:
+        yield session
+    finally:
+        session.stop()
+        # PySpark sets it, and with it makes no other sessions for as long as the process lives.
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)

@@ -13,7 +13,7 @@ import numpy as np
 import paho.mqtt.client as paho
 import pyarrow as pa
 import pytest
-from pyspark.sql.connect.session import SparkSession
+from pyspark.sql import SparkSession
 
 from binders.spark.connect.engine import ConnectEngine
 from binders.spark.query.split.groups import hash_of
@@ -24,6 +24,7 @@ from speck.core.split import Place, Split, expand, part_of
 from speck.errors import Rejected
 from speck.testing import attempt_of, await_state, eventually
 from testbed.benches.spark import JOBS, MqttFriend, SparkBench
+from testbed.servers.local_spark import connect_session
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.trials import trial
@@ -133,9 +134,8 @@ def running_fixture(site: SparkBench) -> Iterator[Running]:
 
 @pytest.fixture(name="session", scope="module")
 def session_fixture(site: SparkBench) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(site.server.address).create()
-    yield session
-    session.stop()
+    with connect_session(site.server.address) as session:
+        yield session
 
 
 def split_job(site: SparkBench, name: str, split: Split, entry: str = "Sums") -> tuple[Job, ...]:

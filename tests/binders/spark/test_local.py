@@ -26,6 +26,7 @@ from binders.spark.local.commands import (
 from binders.spark.query.spec import FILE_MANAGER, FILE_MANAGER_SETTING
 from testbed import ROOT
 from testbed.servers.base import RealServer, accepts, free_port
+from testbed.servers.local_spark import connect_session
 from testbed.servers.spark import SparkServer
 from tests.support.requirements import needs
 from tests.support.trials import trial
@@ -160,14 +161,10 @@ def test_the_classes_of_the_connector_are_used_where_it_is_there(jars: list[Path
 def vectors(address: str) -> list[Any]:
     """Rows that a function of MLlib makes."""
     from pyspark.ml.functions import array_to_vector
-    from pyspark.sql import SparkSession
     from pyspark.sql.functions import array, lit
 
-    session = SparkSession.builder.remote(address).create()
-    try:
+    with connect_session(address) as session:
         return session.range(1).select(array_to_vector(array(lit(1.0)))).collect()
-    finally:
-        session.stop()
 
 
 @pytest.mark.engine
