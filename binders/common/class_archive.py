@@ -7,7 +7,6 @@ environment and for its Java: Java checks both, and starts without the archive i
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +44,8 @@ def make(
     ``programs`` are command lines by the names of their archives, with the path of Java first, and without
     :func:`options`.  Files go below ``directory``.  Raises :class:`~speck.errors.LocalError`.
     """
+    import subprocess  # not in an agent, which writes no archive
+
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, (java, *arguments) in programs.items():

@@ -8,7 +8,6 @@ of that form).  The class of an operator with any other name is ``other``.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,6 +135,8 @@ class _Vertex:
 
 
 def _vertex(node: Mapping[str, Any], title: str) -> _Vertex | None:
+    import html  # its table of entities takes 0.5 MB, and an agent reads few plans
+
     name = node.get("id")
     if not isinstance(name, str) or not name:
         return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -130,6 +129,8 @@ def _ended(code: int | None, seconds: float) -> str:
 
 def _run(command: Sequence[str], seconds: float, environment: Mapping[str, str]) -> tuple[int | None, str]:
     """The exit code of a command, ``None`` after ``seconds``, and its last line after a colon, if any."""
+    import subprocess  # of an agent that is upgraded alone
+
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(

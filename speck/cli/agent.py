@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from speck.agent import ENVIRONMENT
 from speck.cli.options import default_sites, file_path, json_option, show_data
 from speck.cli.render.tables import table
 from speck.cli.render.values import clock
@@ -106,7 +107,7 @@ def run(directory: Path) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     python = _python()
-    os.execv(python, [python, "-m", "speck.agent", str(directory.absolute())])  # noqa: S606
+    os.execve(python, [python, "-m", "speck.agent", str(directory.absolute())], os.environ | ENVIRONMENT)  # noqa: S606
 
 
 def _python() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from difflib import get_close_matches
 from functools import cache
 
@@ -32,6 +31,8 @@ def timezone_fault(name: str) -> str | None:
 
 @cache
 def _names() -> frozenset[str]:
+    import zoneinfo  # not in an agent, to which 0.5 MB are much
+
     # Of the system's database, and of the package tzdata where the system has none.
     return frozenset(zoneinfo.available_timezones()) - _NOT_IN_JAVA
 

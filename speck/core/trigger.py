@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from speck.core.units import spark_interval
-
 REAL_TIME = "real-time"
 
 
@@ -11,6 +9,8 @@ def parse_trigger(text: str) -> str:
     """The trigger in its stored form: ``real-time``, or an interval of Spark.  Raises ``ValueError``."""
     if text == REAL_TIME:
         return text
+    from speck.core.units import spark_interval  # exact numbers take 1 MB, of which an agent needs none
+
     try:
         return spark_interval(text)
     except ValueError as error:

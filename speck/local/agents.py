@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from speck.agent import ENVIRONMENT
 from speck.agent.site_file import SiteFile, write_site_file
 from speck.binder import Registry
 from speck.core.durable_files import replace_file
@@ -44,7 +45,7 @@ class AgentProcess:
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :class:`~speck.binder.LocalServer`; the mark of a former process is removed."""
         (self.folder / "lock").unlink(missing_ok=True)
-        return [sys.executable, "-m", "speck.agent", str(directory)], dict(os.environ)
+        return [sys.executable, "-m", "speck.agent", str(directory)], os.environ | ENVIRONMENT
 
     def ready(self, ports: Sequence[int]) -> bool:
         """True once it supervises the jobs of its site."""

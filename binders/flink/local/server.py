@@ -13,7 +13,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
-from binders.common import class_archive, process_group
+from binders.common import class_archive
 from binders.flink.local import small
 from binders.flink.local.cluster import CONNECTOR, PORTS, LocalCluster
 from binders.flink.local.small import SmallCluster
@@ -117,6 +117,8 @@ class FlinkCluster(_Flink):
         self, ports: Sequence[int], directory: Path, heap: str
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`; the heap is the TaskManager's."""
+        from binders.common import process_group  # not in an agent, which starts no servers
+
         cluster = LocalCluster(
             tuple(ports),
             directory,

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from binders.common import class_archive, process_group
+from binders.common import class_archive
 from binders.spark.local.commands import ARCHIVE, connect_server_environment, java_command, scala_version
 from binders.spark.standalone.capacity import DRIVER_MEMORY, EXECUTOR_MEMORY
 from speck.binder import WorkersEngine
@@ -63,6 +63,8 @@ class StandaloneCluster:
         self, ports: Sequence[int], directory: Path, heap: str
     ) -> tuple[list[str], Mapping[str, str]]:
         """See :meth:`speck.binder.LocalServer.command`; drivers and executors have heaps of their own."""
+        from binders.common import process_group  # not in an agent, which starts no servers
+
         programs = [self.master(ports, directory)]
         if not self.alone:
             programs.append(self.worker_at(ports[3:], directory, self.address(ports)))

@@ -32,6 +32,13 @@ def test_an_agent_with_spark_loads_no_http_client_no_grpc_and_nothing_for_profil
     assert [each for each in ("urllib3", "requests", "yaml", "psutil", "grpc") if each in loaded] == []
 
 
+def test_an_agent_with_flink_loads_no_module_that_it_does_not_use() -> None:
+    agent = "import sys, speck.agent.agent, speck.binder, binders.flink.engine, binders.mqtt.broker"
+    loaded = run(f"{agent}; speck.binder.installed(); print(*sys.modules)").split()
+    unused = ("fractions", "html", "subprocess", "zoneinfo")
+    assert [each for each in unused if each in loaded] == []
+
+
 @pytest.mark.parametrize("first", ["pb2", "pyspark"])
 def test_pyspark_can_be_imported_before_and_after(first: str) -> None:
     own, whole = "from binders.spark.connect.protocol import pb2", "import pyspark.sql.connect.proto as proto"
