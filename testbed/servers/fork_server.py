@@ -2,7 +2,7 @@
 
 ``python -m testbed.servers.fork_server FD``: on the socket of this number come requests, each with the
 descriptors of standard input, output and error, and of a pipe to which the process id is written, and then
-the exit status; or in place of both an error.  A request that fails costs no other one its report.  It ends
+the exit status; or an error instead of both.  A request that fails costs no other one its report.  It ends
 with the socket.  Commands are imported after the fork, since they look at the environment when imported.
 """
 
@@ -67,7 +67,7 @@ def _fork(request: dict[str, Any], descriptors: list[int]) -> int:
 
 
 def _refuse(descriptors: list[int], error: Exception) -> None:
-    """Answer with an error in place of a process id."""
+    """Answer with an error instead of a process id."""
     with contextlib.suppress(IndexError, BrokenPipeError):
         os.write(descriptors[3], f"{type(error).__name__}: {error}\n".encode())
     for each in descriptors:
