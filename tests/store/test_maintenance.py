@@ -251,7 +251,7 @@ CHANGES: dict[str, tuple[str, bytes | None, list[str]]] = {
         ],
     ),
     "job gone": ("job/a", None, ["attempt 7 of job 'a': its job has no record -> recorded"]),
-    "wanted job gone": ("job/b", None, ["job 'b': is desired, but has no record"]),
+    "desired job gone": ("job/b", None, ["job 'b': is desired, but has no record"]),
     "attempt garbled": ("attempt/a/0000000007", b"\xff\x00", ["attempt/a/0000000007: cannot be read"]),
     "job of nobody": (
         "job/z",
