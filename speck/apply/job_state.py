@@ -314,12 +314,14 @@ def _restored(record: JobRecord) -> JobRecord:
     """The record from which the former form starts: with its own state, if the form after it had none.
 
     That form may have written messages with the numbers that follow the state: they are not given again.
+    The state stays that of the former form until a copy has started from it: if the former form cannot be
+    started now, the form after it is tried again, and may begin without a state once more.
     """
     state = record.rollback_state
     if state is None:
         return record
     renumbers = record.renumbers or record.state != state
-    return replace(record, state=state, state_source="", rollback_state=None, renumbers=renumbers)
+    return replace(record, state=state, state_source="", renumbers=renumbers)
 
 
 def _without_replay(record: JobRecord, start: str) -> JobRecord:

@@ -19,6 +19,7 @@ from speck.apply.job_events import (
     AttemptStopped,
     Confirmed,
     Event,
+    FormRestored,
     OrphanAdopted,
     RevisionNoted,
     SessionEnsured,
@@ -137,6 +138,19 @@ def test_the_state_before_a_form_that_began_without_is_garbage_once_that_has_com
     ):
         confirmed = transition(JobLifecycle(kept), Confirmed()).record
         assert (confirmed.garbage_states, confirmed.rollback_state) == ((), None)
+
+
+def test_the_state_of_a_form_that_is_put_back_stays_its_own_until_a_copy_has_started_from_it() -> None:
+    before = state("before")
+    tried = JobLifecycle(replace(INTENDED.record, rollback_revision=1, rollback_state=before))
+    restored = transition(tried, FormRestored())
+    assert (restored.record.state, restored.record.rollback_state) == (before, before)
+    # The former form could not be started: the one after it is tried again, without a state.
+    again = after(AttemptIntended(SECOND, 2, SESSION), AttemptStarted(SECOND, HANDLE), job=restored)
+    assert (again.record.state, again.record.rollback_state) == (None, before)
+    back = replace(SECOND, id="3" * 32, number=3, state=before)
+    runs = after(FormRestored(), AttemptIntended(back, 1, SESSION), AttemptStarted(back, HANDLE), job=again)
+    assert (runs.record.state, runs.record.rollback_state) == (before, None)
 
 
 def test_a_job_that_goes_releases_all_states_but_that_of_an_abandoned_copy() -> None:

@@ -372,6 +372,25 @@ def test_a_stateless_form_that_a_crash_left_stopped_is_put_back_with_its_state(
     assert back.attempt.state.location == checkpoint(before.attempt)
 
 
+def test_a_form_that_could_not_be_put_back_has_its_state_when_a_later_try_puts_it_back(
+    begin: Begin, world: World
+) -> None:
+    stateless = replace(A, upgrade="stateless")
+    changed = composition(replace(stateless, trigger="1 second"))
+    coordinator = begin(startup=0.3)
+    carry_out(coordinator, composition(stateless))
+    (before,) = world.running("a")
+    world.fail("submit", Rejected("no class loader", address=ENGINE), name="a", times=2)
+    operation = carry_out(coordinator, changed)
+    assert "and the previous version could not be restored" in operation.actions["a"].error
+    world.doomed = lambda job: job.trigger is not None
+    operation = carry_out(coordinator, changed)
+    assert "the previous version was restored and runs" in operation.actions["a"].error
+    (back,) = world.running("a")
+    assert back.attempt.state is not None
+    assert back.attempt.state.location == checkpoint(before.attempt)
+
+
 @pytest.mark.parametrize("refused", [2, 3], ids=["and runs", "which is refused too"])
 def test_form_that_a_crash_left_stopped_is_put_back_when_the_new_one_does_not_start(
     begin: Begin, world: World, refused: int
