@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 import os
 import shutil
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import plyvel
@@ -19,7 +21,7 @@ import requests
 from speck import cli
 from speck.client import Client
 from speck.core.runtime import Attempt, Handle
-from speck.errors import StoreError, StoreLocked
+from speck.errors import StoreDamaged, StoreError, StoreLocked
 from speck.store import (
     AttemptRecord,
     Event,
@@ -32,6 +34,7 @@ from speck.store import (
     codec,
 )
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
+from speck.store.leveldb import manifest
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.integrity import LEAP
 from speck.store.maintenance.repair import check, check_directory, repair
@@ -339,6 +342,66 @@ def test_repair_saves_what_can_be_read(rest: RestServer, name: str) -> None:
         with Store(place) as store:
             assert store.revision_numbers("demo") == [1, 2]
             assert len(store.attempts()) == 2
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_replacement_of_files_that_is_killed_at_any_step_is_ended_by_the_next_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _sample(tmp_path)
+    place, new = tmp_path / "store", shutil.copytree(tmp_path / "store", tmp_path / "new")
+    with Store(new) as store, store.transaction() as transaction:
+        transaction.put_head(Head("rewritten", 0))
+    for steps in itertools.count():
+        copy = shutil.copytree(place, tmp_path / f"copy-{steps}")
+        if not _is_killed(monkeypatch, steps, partial(manifest.replace, new, copy)):
+            break
+        if manifest.is_half_replaced(copy):
+            with pytest.raises(StoreDamaged, match=r"its repair was interrupted .*speck store repair"):
+                Store(copy)
+        repair(copy)
+        with Store(copy) as store:
+            assert {"rewritten", "traffic"} >= {each.name for each in store.heads()} >= {"traffic"}
+            assert {each.name for each in store.jobs()} == {"a", "b"}
+    assert steps > 8
+    with Store(copy) as store:
+        assert {each.name for each in store.heads()} == {"rewritten", "traffic"}
+
+
+def _is_killed(monkeypatch: pytest.MonkeyPatch, steps: int, work: Callable[[], None]) -> bool:
+    """True if the work changes files in more steps than these, after which it is killed."""
+    left = iter(range(steps))
+
+    def dying(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            if next(left, None) is None:
+                raise Killed
+            return function(*arguments, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for owner, name in ((shutil, "copy2"), (shutil, "copyfile"), (Path, "unlink"), (Path, "rename")):
+            patch.setattr(owner, name, dying(getattr(owner, name)))
+        try:
+            work()
+        except Killed:
+            return True
+    return False
+
+
+def test_a_copy_made_before_a_repair_is_whole_or_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _sample(tmp_path)
+    place = tmp_path / "store"
+    assert _is_killed(monkeypatch, 4, partial(repair, place))
+    assert not list(place.glob("before-repair-*"))
+    copy, _ = repair(place)
+    assert copy.name == "before-repair-1"
 
 
 def test_check_finds_code_that_is_gone_or_harmed(rest: RestServer) -> None:

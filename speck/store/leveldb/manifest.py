@@ -10,11 +10,17 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from speck.core.durable_files import sync_directory, sync_file
+from speck.store.artifacts import SCRATCH
+
 _SEAL = "SEAL"
+_NEW = "rewritten"  # a folder with all files of a database that is to take the place of the present one
 _OWN = re.compile(r"CURRENT\Z|MANIFEST-\d+\Z|\d+\.(?:ldb|sst|log)\Z")
 
 
@@ -42,12 +48,52 @@ def seal(directory: Path) -> None:
 
 
 def replace(new: Path, old: Path) -> None:
-    """Put the files of a database that was closed in the place of another's."""
-    unseal(old)
-    for name in database_files(old):
-        (old / name).unlink()
-    for name in [*database_files(new), _SEAL]:
-        (new / name).rename(old / name)
+    """Put the files of a database that was closed in the place of another's, which nobody has open.
+
+    The new files are complete in a folder of their own before the first old one is deleted: no process opens
+    the database meanwhile, and :func:`end_replacement` ends what a crash has interrupted.
+    """
+    _copy_files(new, old / _NEW, [*database_files(new), _SEAL])
+    end_replacement(old)
+
+
+def is_half_replaced(directory: Path) -> bool:
+    """True if a crash has interrupted :func:`replace`."""
+    return (directory / _NEW).is_dir()
+
+
+def end_replacement(directory: Path) -> None:
+    """Replace the files of a database by those of :func:`replace`, if there are any; may be repeated."""
+    if not is_half_replaced(directory):
+        return
+    new = directory / _NEW
+    unseal(directory)
+    for name in database_files(directory):
+        (directory / name).unlink()
+    for path in sorted(new.iterdir()):
+        shutil.copyfile(path, directory / path.name)
+        sync_file(directory / path.name)
+    sync_directory(directory)
+    with tempfile.TemporaryDirectory(dir=directory, prefix=SCRATCH) as scratch:
+        new.rename(Path(scratch) / _NEW)  # in one step: half of its files must not replace anything
+
+
+def set_aside(directory: Path, copy: Path) -> None:
+    """Copy the database's files to a new folder in the same directory."""
+    _copy_files(directory, copy, database_files(directory))
+
+
+def _copy_files(source: Path, target: Path, names: Iterable[str]) -> None:
+    """Copy files to a new folder, which has its name once all of them are on the disk."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=SCRATCH) as scratch:
+        whole = Path(scratch) / "copy"
+        whole.mkdir()
+        for name in names:
+            shutil.copy2(source / name, whole / name)
+            sync_file(whole / name)
+        sync_directory(whole)
+        whole.rename(target)
+    sync_directory(target.parent)
 
 
 def unseal(directory: Path) -> None:
@@ -57,6 +103,8 @@ def unseal(directory: Path) -> None:
 
 def missing_or_cut(directory: Path) -> str:
     """The fault of the files, in words; empty without one."""
+    if is_half_replaced(directory):
+        return "its repair was interrupted"
     there = database_files(directory)
     sealed = _sealed(directory)
     if there and "CURRENT" not in there:

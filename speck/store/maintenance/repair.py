@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import plyvel
 
 from speck.errors import StoreDamaged, StoreError, StoreLocked
-from speck.store.artifacts import hash_of
+from speck.store.artifacts import SCRATCH, hash_of
 from speck.store.codec import FORMAT_KEY, INCOMPLETE, POSITION_KEY
 from speck.store.leveldb import manifest
 from speck.store.leveldb.database import Database, locked
@@ -57,16 +56,13 @@ def repair(directory: Path) -> tuple[Path, list[Finding]]:
     :class:`~speck.errors.StoreError` for a part of a store.
     """
     _demand_store(directory)
+    with _alone(directory):
+        manifest.end_replacement(directory)
     _refuse_incomplete(directory)
-    try:
-        with manifest.locked(directory) as alone:
-            if not alone:
-                raise locked(directory)
-            copy = _set_aside(directory)
-            plyvel.repair_db(str(directory))
-            manifest.seal(directory)
-    except (plyvel.Error, OSError) as error:
-        raise StoreError(f"store {str(directory)!r} cannot be repaired: {error}") from error
+    with _alone(directory):
+        copy = _set_aside(directory)
+        plyvel.repair_db(str(directory))
+        manifest.seal(directory)
     lost = _salvage(directory)
     _refuse_incomplete(directory)
     with closing(Database(directory)) as database:
@@ -74,6 +70,18 @@ def repair(directory: Path) -> tuple[Path, list[Finding]]:
         mended = lost + _mend(database)
         remaining = check(database.all(), directory)
     return copy, mended + remaining
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Keep others from opening the database in the block, whose errors are translated."""
+    try:
+        with manifest.locked(directory) as alone:
+            if not alone:
+                raise locked(directory)
+            yield
+    except (plyvel.Error, OSError) as error:
+        raise StoreError(f"store {str(directory)!r} cannot be repaired: {error}") from error
 
 
 def _refuse_incomplete(directory: Path) -> None:
@@ -103,11 +111,12 @@ def _salvage(directory: Path) -> list[Finding]:
             lost = str(error.__cause__ or error)
         else:
             return []
-    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+    with tempfile.TemporaryDirectory(dir=directory, prefix=SCRATCH) as scratch:
         with closing(Database(Path(scratch) / "new")) as database:
             for start in range(0, len(readable), _AT_ONCE):
                 database.write(readable[start : start + _AT_ONCE])
-        manifest.replace(Path(scratch) / "new", directory)
+        with _alone(directory):
+            manifest.replace(Path(scratch) / "new", directory)
     return [Finding("the database", f"a part of it cannot be read ({lost})", "the rest was rewritten")]
 
 
@@ -127,15 +136,13 @@ def _set_aside(directory: Path) -> Path:
     number = 1
     while (copy := directory / f"before-repair-{number}").exists():
         number += 1
-    copy.mkdir()
-    for name in manifest.database_files(directory):
-        shutil.copy2(directory / name, copy / name)
+    manifest.set_aside(directory, copy)
     return copy
 
 
 def _demand_store(directory: Path) -> None:
     try:
-        there = bool(manifest.database_files(directory))
+        there = bool(manifest.database_files(directory)) or manifest.is_half_replaced(directory)
     except OSError as error:
         raise StoreError(f"store {str(directory)!r} cannot be read: {error}") from error
     if not there:
