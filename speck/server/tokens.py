@@ -81,18 +81,26 @@ class TokenFile(Tokens):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen = _mark(path)
+        self._logged = ""  # the fault of the file, as long as it has the same one
         super().__init__(read_owners(path))
 
     def owners(self) -> tuple[Owner, ...]:
-        """The owners now; while the file cannot be read, those of the last time."""
+        """The owners now; while the file cannot be read, those of the last time.
+
+        Such a file is read again each time: what makes it readable, as ``chmod`` does, need not change it.
+        """
         mark = _mark(self._path)
         if mark != self._seen:
-            self._seen = mark
             try:
-                self._owners = read_owners(self._path)
+                self._owners, self._seen, self._logged = read_owners(self._path), mark, ""
             except InvalidInput as error:
-                _log.error("the tokens stay as they were: %s", error)
+                self._note(str(error))
         return self._owners
+
+    def _note(self, fault: str) -> None:
+        if fault != self._logged:
+            self._logged = fault
+            _log.error("the tokens stay as they were: %s", fault)
 
 
 def mint() -> str:

@@ -250,6 +250,26 @@ def test_a_file_of_tokens_that_breaks_locks_nobody_out_and_lets_nobody_in(tmp_pa
     assert tokens.owner(mint().encode()) is None
 
 
+def test_a_token_is_refused_once_the_file_that_lacks_it_can_be_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, removed, kept = tmp_path / "tokens", mint(), mint()
+    for name, token in (("anna", removed), ("ben", kept)):
+        add_owner(path, Owner(name, Role.WRITE, digest(token.encode())))
+    tokens = TokenFile(path)
+    path.write_text(f"ben write {digest(kept.encode())}\n")
+    path.chmod(0o666)
+    for _ in range(3):
+        assert tokens.owner(removed.encode()) is not None
+    assert [each.message for each in caplog.records if "chmod 600" in each.message] == [
+        f"the tokens stay as they were: {path} can be written to by others (expected its owner alone: "
+        f"chmod 600 {path})"
+    ]
+    path.chmod(0o600)  # which changes neither its content nor its time
+    assert tokens.owner(removed.encode()) is None
+    assert tokens.owner(kept.encode()) is not None
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
