@@ -212,7 +212,9 @@ class Reconciler:
     def _forget_others(self, snapshots: Sequence[Snapshot]) -> None:
         for name in self._errors.keys() - {each.head.name for each in snapshots}:
             del self._errors[name]
-        known = {name for each in snapshots for name in (*each.records, *each.desired)}
+        # As the store has them now: one that was accepted during the observation may have been tried already.
+        known = {each.name for each in self.deployments.store.jobs()}
+        known |= {name for each in snapshots for name in each.desired}
         for name in self._missed.keys() - known:
             del self._missed[name]
         self.drifts.retain(known)

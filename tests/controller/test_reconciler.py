@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from graphlib import CycleError
 from itertools import pairwise
@@ -28,7 +29,9 @@ from speck.errors import (
     StoreFull,
     Unreachable,
 )
+from speck.observe.observer import Observation
 from speck.store import Store
+from speck.store.deployments import Deployment
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, code_hash, composition, make_job
@@ -109,6 +112,29 @@ def test_a_composition_that_cannot_be_ordered_keeps_no_other_from_healing(
     monkeypatch.undo()
     bench.round(2)
     assert world.running("a") and bench.job("a")["drift"] is None
+
+
+def test_the_failure_of_a_job_that_is_accepted_during_a_round_is_remembered(
+    bench: Bench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.apply(A)
+    observer = bench.coordinator.observer
+    poll = observer.poll
+
+    def slow(deployed: Sequence[Deployment]) -> Observation:
+        found = poll(deployed)
+        world.fail("submit", Rejected("no such class", address=ENGINE), name="b")
+        once = composition(replace(B, restart="never"), name="other")
+        operation, _ = user.apply(bench.coordinator, once)
+        assert operation.wait(30)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(observer, "poll", slow)
+        bench.round()
+    assert "no such class" in (bench.coordinator.backoff.suspended("b") or "")
+    bench.round(3)
+    assert world.running("b") == []
 
 
 def test_a_reader_waits_for_a_silent_writer_that_may_be_put_back_yet(bench: Bench, world: World) -> None:
