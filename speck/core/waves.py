@@ -37,14 +37,15 @@ def waves_of(
 ) -> tuple[Wave, ...]:
     """The waves of a plan, the last one included; none without ``texts``.
 
-    One without jobs is left out, unless the operation is ``resumed``: the others keep their numbers.
+    One without jobs is left out, unless the operation is ``resumed``: the others keep their numbers, and
+    ``texts`` are those of :func:`texts_of`, in which ``12`` is the name of a site.
     ``site_of`` are the sites of the plan's jobs, empty for none, ``known`` those of the inventory.  Raises
     :class:`~speck.errors.InvalidInput`.
     """
     if not texts:
         return ()
     changed = {site_of[each.job.job_name] for each in plan.actions if not isinstance(each, Keep)} - {""}
-    groups = groups_of(texts, changed, known)
+    groups = groups_of(texts, changed, known, counts=not resumed)
     named = {site for group in groups for site in group}
     rest = tuple(sorted({site for site in site_of.values() if site} - named))
     jobs = sorted(each.job.job_name for each in plan.actions)
@@ -54,15 +55,16 @@ def waves_of(
 
 
 def groups_of(
-    texts: Sequence[str], changed: Collection[str], known: Collection[str]
+    texts: Sequence[str], changed: Collection[str], known: Collection[str], *, counts: bool = True
 ) -> list[tuple[str, ...]]:
     """The sites of each wave that ``texts`` name or count among the ``changed`` ones, without the last wave.
 
-    Raises :class:`~speck.errors.InvalidInput`.
+    Without ``counts``, all of them are names.  Raises :class:`~speck.errors.InvalidInput`.
     """
     groups, left = list[tuple[str, ...]](), sorted(changed)
     for text in texts:
-        group = _group(text, left, len(changed), known)
+        counted = _COUNT.fullmatch(text.strip()) if counts else None
+        group = _named(text, known) if counted is None else _counted(counted, left, len(changed))
         if repeated := set(group) & {site for former in groups for site in former}:
             raise _wrong(f"wave {text!r} names site {min(repeated)!r}, which an earlier wave has", text)
         groups.append(group)
@@ -88,13 +90,15 @@ def texts_of(waves: Sequence[Wave]) -> tuple[str, ...]:
     return tuple(",".join(each.sites) for each in waves[:-1])
 
 
-def _group(text: str, left: Sequence[str], total: int, known: Collection[str]) -> tuple[str, ...]:
-    if counted := _COUNT.fullmatch(text.strip()):
-        number = int(counted[1])
-        count = math.ceil(total * number / 100) if counted[2] else number
-        if not number or (counted[2] and number > 100):
-            raise _wrong(f"wave {text!r} has no sites (expected 1 or more, or 1% to 100%)", text)
-        return tuple(left[:count])
+def _counted(count: re.Match[str], left: Sequence[str], total: int) -> tuple[str, ...]:
+    number, is_share = int(count[1]), bool(count[2])
+    if not number or (is_share and number > 100):
+        text = count.string
+        raise _wrong(f"wave {text!r} has no sites (expected 1 or more, or 1% to 100%)", text)
+    return tuple(left[: math.ceil(total * number / 100) if is_share else number])
+
+
+def _named(text: str, known: Collection[str]) -> tuple[str, ...]:
     names = tuple(each.strip() for each in text.split(","))
     if unknown := [each for each in names if each not in known]:
         raise _wrong(

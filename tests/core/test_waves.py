@@ -76,6 +76,14 @@ def test_a_resumed_roll_out_keeps_the_number_of_a_wave_whose_jobs_have_gone() ->
     assert found == (Wave(("s1",), ()), Wave(("s2",), ("b",)), Wave(("s3",), ("c",)))
 
 
+def test_a_resumed_roll_out_takes_no_name_of_a_site_for_a_number_of_sites() -> None:
+    sites, known = {"a": "1", "b": "2", "c": "3"}, ("1", "2", "3")
+    names = ("a", "b", "c")
+    found = waves_of(("1", "1"), updated(names=names), sites, known)
+    assert texts_of(found) == ("1", "2")
+    assert waves_of(texts_of(found), updated("a", names=names), sites, known, resumed=True) == found
+
+
 @pytest.mark.parametrize(
     ("texts", "fault"),
     [
