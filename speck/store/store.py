@@ -101,9 +101,18 @@ class Store:
             self.first_attempt = int(self._database.get(FIRST_KEY) or 0)
             self._events = next_number(self._database, kinds.EVENT.beginning())
             self._loop_events = next_number(self._database, kinds.LOOP_EVENT.beginning())
+            # The bounds may have been higher before: these go with the next events.
+            self._surplus = [
+                *self._beyond(kinds.EVENT, self._events, self.bounds.events),
+                *self._beyond(kinds.LOOP_EVENT, self._loop_events, self.bounds.loop_events),
+            ]
         except BaseException:
             self._database.close()
             raise
+
+    def _beyond(self, kind: Kind[Any], number: int, bound: int) -> Iterator[bytes]:
+        """The keys of the numbered records that a bound leaves no room for; ``number`` is the next one."""
+        return (key for key in self._database.keys(kind.beginning()) if _number_in(key) < number - bound)
 
     @property
     def database(self) -> Database:
@@ -150,6 +159,9 @@ class Store:
             else:
                 number, self._events = self._events, self._events + 1
                 yield from _bounded(kinds.EVENT, number, event, self.bounds.events)
+        if transaction.events:
+            yield from ((key, None) for key in self._surplus)
+            self._surplus = []
 
     def _forget_cached(self, changes: list[Write]) -> None:
         deleted = [key.decode().split("/") for key, value in changes if value is None]

@@ -187,6 +187,19 @@ def test_audit_log_is_bounded_and_keeps_its_order(tmp_path: Path) -> None:
         assert [each.message for each in store.events(2, lambda each: each.at < 10)] == ["8", "9"]
 
 
+def test_a_lower_bound_holds_for_the_events_that_are_there_too(tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store:
+        for number in range(10):
+            store.add_events([Event(1.0, "started", f"{number}", automatic=number % 2 == 1)])
+    bounds = HistoryBounds(events=3, loop_events=2)
+    with Store(tmp_path / "store", bounds) as store:
+        store.add_events([Event(1.0, "started", "10")])
+        assert [each.message for each in store.events()] == ["6", "7", "8", "9", "10"]
+    with Store(tmp_path / "store", bounds) as store:
+        store.add_events([Event(1.0, "started", "11", automatic=True)])
+        assert [each.message for each in store.events()] == ["6", "8", "9", "10", "11"]
+
+
 def test_oldest_operations_are_forgotten(tmp_path: Path) -> None:
     with Store(tmp_path / "store", HistoryBounds(operations=2)) as store:
         with store.transaction() as transaction:
