@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from speck.core.graph import source_of
@@ -17,6 +17,8 @@ from speck.core.suggestions import similar_names
 from speck.errors import Conflict, NotFound
 from speck.store import AttemptRecord, Head, JobRecord, SessionRecord, Store
 from speck.store.history import History
+
+_log = logging.getLogger(__name__)
 
 Deployment = tuple[Job, Handle]
 EngineKey = tuple[str, str]  # kind and address
@@ -118,6 +120,7 @@ class Deployments:
 
     store: Store
     history: History
+    _left_out: set[Head] = field(default_factory=set, repr=False, compare=False)  # logged
 
     def head(self, name: str) -> Head:
         """A composition's head; of none, one without a revision."""
@@ -224,9 +227,28 @@ class Deployments:
             records[record.composition].append(record)
         found = []
         for head in heads:
-            with suppress(NotFound, KeyError):  # it was deleted since, perhaps another has its name by now
+            try:
                 found.append(self._snapshot(head, records[head.name], attempts))
+            except (NotFound, KeyError):  # it was deleted since, perhaps another has its name by now
+                found += self._read_again(head.name)
         return found
+
+    def _read_again(self, name: str) -> Iterator[Snapshot]:
+        """A composition as it is now, unless it is gone.  One that is there and cannot be read is logged."""
+        head = self.store.head(name)
+        if head is None:
+            return
+        try:
+            yield self.snapshot(head)
+        except (NotFound, KeyError) as error:
+            if head not in self._left_out and self.store.head(name) == head:
+                self._left_out.add(head)
+                _log.error(
+                    "composition %r is left out, and none of its jobs is observed or healed: %s (see speck "
+                    "store check)",
+                    name,
+                    error if isinstance(error, NotFound) else f"no revision has the form of job {error}",
+                )
 
     def _snapshot(
         self, head: Head, records: Iterable[JobRecord], attempts: Mapping[str, Sequence[AttemptRecord]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from graphlib import CycleError
 from itertools import pairwise
@@ -30,8 +31,9 @@ from speck.errors import (
     Unreachable,
 )
 from speck.observe.observer import Observation
-from speck.store import Store
+from speck.store import Store, kinds
 from speck.store.deployments import Deployment
+from speck.store.leveldb.database import Database
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, code_hash, composition, make_job
@@ -112,6 +114,27 @@ def test_a_composition_that_cannot_be_ordered_keeps_no_other_from_healing(
     monkeypatch.undo()
     bench.round(2)
     assert world.running("a") and bench.job("a")["drift"] is None
+
+
+def test_a_composition_without_its_revision_is_logged_once_and_keeps_no_other_from_healing(
+    bench: Bench, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.apply(A)
+    name = composition(A).name
+    operation, _ = user.apply(bench.coordinator, composition(B, name="other"))
+    assert operation.wait(30)
+    bench.close()
+    with closing(Database(bench.store.directory)) as database:
+        database.write([(kinds.REVISION.key(name, 1), None)])
+    bench.move_to(bench.store.directory)
+    world.crash("b")
+    bench.round(2)
+    assert world.running("b")
+    logged = [each.getMessage() for each in caplog.records if "is left out" in each.getMessage()]
+    reason = f"composition {name!r} has no revision 1 (see speck store check)"
+    assert logged == [
+        f"composition {name!r} is left out, and none of its jobs is observed or healed: {reason}"
+    ]
 
 
 def test_the_failure_of_a_job_that_is_accepted_during_a_round_is_remembered(
