@@ -95,8 +95,10 @@ class Loop:
 
     def _run(self) -> None:
         try:
-            while not self.is_closed:
+            while True:
                 self._wake.clear()  # before the round: what is new while it runs needs another one
+                if self.is_closed:  # after that: the wake of the end may be the one that was cleared
+                    return
                 self._pause(self._make_round())
         except BaseException as error:  # reported as a fault, which a traceback alone would not be
             self._died = repr(error)

@@ -48,6 +48,25 @@ def begin_fixture() -> Iterator[Begin]:
         each.close()
 
 
+def test_a_loop_that_is_closed_as_a_round_is_about_to_begin_ends_at_once() -> None:
+    rounds = Rounds()
+    loop = Loop("trial", "a trial round", rounds)
+
+    class Late(threading.Event):
+        """A wake that is cleared just after the end of the loop has set it."""
+
+        def clear(self) -> None:
+            loop._stop.set()
+            self.set()
+            super().clear()
+
+    loop._wake = Late()
+    loop.start()
+    begun = time.monotonic()
+    loop.close(10.0)
+    assert (time.monotonic() - begun < 5, rounds.begun) == (True, [])
+
+
 def test_rounds_follow_each_other_by_their_pauses(begin: Begin) -> None:
     rounds = Rounds(0.0, 0.05, math.inf)
     loop = begin(rounds)
