@@ -17,7 +17,7 @@ from speck.core.live_inventory import live
 from speck.errors import Conflict, InvalidInput, NotFound
 from speck.link.code import JoinCode, server_mark
 from speck.link.frames import PROTOCOL
-from speck.link.hello import Joined, JoinRequest
+from speck.link.hello import Hello, Joined, JoinRequest
 from speck.link.journal import MOST, JournalEntry
 from speck.server.agents import SiteTokens
 from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest, remove_owner
@@ -344,6 +344,32 @@ def test_a_site_that_is_used_or_did_not_join_is_not_removed(store: Store, clock:
     jobs.clear()
     enrolment.remove("street")
     assert "street" not in enrolment.inventory.sites
+
+
+def test_a_token_is_valid_at_any_moment_while_the_record_of_its_site_is_written(
+    enrolment: Enrolment,
+) -> None:
+    token = joined(enrolment).token.encode()
+    seen: list[str | None] = []
+
+    class Watched(dict[str, str]):
+        """The sites by their tokens, of which another thread asks for one after each change."""
+
+        def pop(self, key: str, *default: Any) -> Any:
+            found = super().pop(key, *default)
+            seen.append(enrolment.site_of(token))
+            return found
+
+        def __setitem__(self, key: str, site: str) -> None:
+            super().__setitem__(key, site)
+            seen.append(enrolment.site_of(token))
+
+    enrolment._sites = Watched(enrolment._sites)
+    enrolment.note([Hello(protocol=1, version="2", site="street", engines=(), broker="")], 1.0)
+    assert set(seen) == {"street"}
+    enrolment.revoke("street")
+    assert set(seen[1:]) == {None}
+    assert enrolment.site_of(token) is None
 
 
 def test_a_token_of_the_file_is_revoked_as_well(store: Store, clock: Clock, tmp_path: Path) -> None:

@@ -374,12 +374,13 @@ class Enrolment:
         return found, entry
 
     def _keep(self, record: AgentRecord) -> None:
+        """Take over a record; other threads find the site of a token that stays valid at any moment."""
         former = self._records.get(record.site)
-        if former is not None:
-            self._sites.pop(former.sha256, None)
         self._records[record.site] = record
         if record.sha256:
             self._sites[record.sha256] = record.site
+        if former is not None and former.sha256 != record.sha256:
+            self._sites.pop(former.sha256, None)
         self._kept += 1
 
 
