@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from speck.core.suggestions import closest
 from speck.errors import Fault, InvalidInput
 from speck.schema.secret_detection import holds_secret
 from speck.schema.yaml.lines import line_of, written_in
@@ -133,12 +134,6 @@ class FaultReport:
         _, _, line = _walk(self.data, path)
         message = f"{self.subject}unknown field {quoted('.'.join(map(str, path)))} ({right})"
         self.faults.append(Fault(message, job=self.job, field=str(path[0]), line=line))
-
-
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """The most similar of a few known names; ``None`` if none is similar."""
-    near = get_close_matches(name[:SHOWN_LENGTH], known, n=1)
-    return near[0] if near else None
 
 
 def _walk(data: object, steps: Sequence[str | int]) -> tuple[Any, bool, int | None]:

@@ -17,13 +17,13 @@ from marshmallow import fields
 
 from speck.core.inventory import Inventory
 from speck.core.job import Job
+from speck.core.suggestions import closest, did_you_mean
 from speck.errors import Fault
 from speck.schema.fault_report import (
     NO_SITES,
     SHOWN_LENGTH,
     FaultReport,
     Faults,
-    closest,
     kind_of_value,
     listed,
 )
@@ -194,8 +194,7 @@ def _labelled(label: str, inventory: Inventory, report: FaultReport, complete: b
 
 def _right(name: str, known: Iterable[str], none: str) -> str:
     names = sorted(known)
-    near = closest(name, names)
-    return f"did you mean {near!r}?" if near else f"known: {listed(names, 20)}" if names else none
+    return did_you_mean(name, names, f"known: {listed(names, 20)}" if names else none)
 
 
 # --- references

@@ -11,9 +11,10 @@ from typing import Any
 
 from speck.core.inventory import Broker, Engine, Hook, Inventory, JobLogin, Link, Login, Site, Uplink
 from speck.core.placement import ANY
+from speck.core.suggestions import did_you_mean
 from speck.errors import Fault, InvalidInput
 from speck.schema.address import BadAddress, canonical, redacted
-from speck.schema.fault_report import FaultReport, Faults, closest, kind_of_value, quoted
+from speck.schema.fault_report import FaultReport, Faults, kind_of_value, quoted
 from speck.schema.fields import SecretReference, StrictSchema
 from speck.schema.inventory_schemas import (
     BrokerSchema,
@@ -346,8 +347,7 @@ def _check_link(
     ends = fields.get("source"), fields.get("target")
     for name, place in zip(("from", "to"), ends, strict=True):
         if place is not None and places is not None and place not in places:
-            near = closest(place, places)
-            right = f"did you mean {near!r}?" if near else f"known: {', '.join(sorted(places))}"
+            right = did_you_mean(place, places, f"known: {', '.join(sorted(places))}")
             report.add(name, f"is not a site or broker of the inventory ({right})")
     if not report.sound:
         return

@@ -8,8 +8,9 @@ from typing import Any
 from speck.binder import EngineKind, Registry
 from speck.core.inventory import Inventory, Site
 from speck.core.names import JOB_NAME
+from speck.core.suggestions import closest, did_you_mean
 from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
-from speck.schema.fault_report import NO_SITES, SUGGESTION_BUDGET, FaultReport, closest, listed
+from speck.schema.fault_report import NO_SITES, SUGGESTION_BUDGET, FaultReport, listed
 
 Steps = tuple[str | int, ...]  # the keys from a job's data to a value
 
@@ -56,8 +57,8 @@ class Places:
 
     def not_installed(self, engine: str) -> str:
         """The predicate of a kind of engine without a binder."""
-        near = closest(engine, self._engines)
-        right = f"did you mean {near!r}?" if near else f"installed: {', '.join(self._engines) or 'none'}"
+        installed = f"installed: {', '.join(self._engines) or 'none'}"
+        right = did_you_mean(engine, self._engines, installed)
         return f"is not served by any installed binder ({right})"
 
     def unserved(self, engine: str, address: str) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from speck.core.inventory import Inventory
+from speck.core.suggestions import closest
 from speck.core.topic import matches
 from speck.core.trigger import REAL_TIME
 from speck.errors import Fault, InvalidInput
 from speck.schema.edges import Edges, declared_edges
-from speck.schema.fault_report import FaultReport, Faults, closest, listed
+from speck.schema.fault_report import FaultReport, Faults, listed
 from speck.schema.for_each import Entry, once, unfolded
 from speck.schema.schemas import CompositionSchema, JobSchema, SqlJobSchema, TypedTopicSchema
 from speck.schema.validation import by_line, report_unknown_fields, require_mapping
