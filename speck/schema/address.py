@@ -27,8 +27,6 @@ _CLUSTER_SCHEMES = frozenset({"kafka", "kafkas"})  # each host knows the others
 _LONGEST_HOST = 253  # RFC 1035, without the final dot
 _MAX_LENGTH = 2048
 
-NOT_AN_ADDRESS = "is not an address"
-
 
 class BadAddress(ValueError):
     """The fault of an address, as a predicate without the address, which may contain a password.
@@ -43,6 +41,13 @@ class BadAddress(ValueError):
     def predicate(self, form: str) -> str:
         """The fault with the right form, which is ``form`` unless the fault names another."""
         return f"{self} ({self.right or f'expected {form}'})"
+
+
+class NotAnAddress(BadAddress):
+    """The text has not the form of an address; it may be meant as a name."""
+
+    def __init__(self) -> None:
+        super().__init__("is not an address")
 
 
 @lru_cache(maxsize=4096)
@@ -86,9 +91,9 @@ def _split(address: str) -> SplitResult:
     try:
         parts = urlsplit(address)
     except ValueError as error:
-        raise BadAddress(NOT_AN_ADDRESS) from error
+        raise NotAnAddress from error
     if not parts.scheme or not address[len(parts.scheme) :].startswith("://"):
-        raise BadAddress(NOT_AN_ADDRESS)
+        raise NotAnAddress
     if "@" in parts.netloc:
         right = "expected the login as engine_login, broker_login or job_login of the site inventory"
         raise BadAddress("contains a user name or password", right)
@@ -108,7 +113,7 @@ def _host(parts: SplitResult) -> str:
         raise BadAddress("has a host name with letters beyond ASCII", _ascii_form(parts.hostname or ""))
     if parts.netloc.startswith("["):
         if not _BRACKETED.match(parts.netloc):
-            raise BadAddress(NOT_AN_ADDRESS)
+            raise NotAnAddress
         try:
             return f"[{ipaddress.IPv6Address(host)}]"
         except ValueError as error:

@@ -19,7 +19,7 @@ from speck.core.units import Unit
 from speck.errors import InvalidInput
 from speck.schema.fault_report import kind_of_value, quoted, show
 from speck.schema.secret_detection import secret_fault
-from speck.schema.value_faults import character_fault, number_fault, scalar_fault, text_fault, with_quotes
+from speck.schema.value_faults import character_fault, number_fault, scalar_fault, text_fault
 from speck.schema.yaml.lines import written_in
 from speck.sql.types import AUTO_CUT, CUTS, NO_CUT, TOPIC, WINDOW_COLUMNS, Column, column_of
 
@@ -265,7 +265,7 @@ class Arguments(_FlatMapping):
             return secret
         if not (key.isascii() and key.isidentifier()) or keyword.iskeyword(key):
             return "has an invalid name (expected letters, digits and '_', and no Python keyword)"
-        return with_quotes(scalar_fault(value), written)
+        return scalar_fault(value, written)
 
 
 class Labels(_FlatMapping):
@@ -276,7 +276,7 @@ class Labels(_FlatMapping):
             return secret
         if not key.strip() or character_fault(key):
             return "has an invalid name (expected text)"
-        return with_quotes(text_fault(value), written) or character_fault(str(value), "\n\r\t")
+        return text_fault(value, written=written) or character_fault(str(value), "\n\r\t")
 
 
 class Numbers(_FlatMapping):

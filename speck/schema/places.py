@@ -9,7 +9,7 @@ from speck.binder import EngineKind, Registry
 from speck.core.inventory import Inventory, Site
 from speck.core.names import JOB_NAME
 from speck.core.suggestions import closest, did_you_mean
-from speck.schema.address import NOT_AN_ADDRESS, SAME_SCHEME, BadAddress, canonical, redacted
+from speck.schema.address import SAME_SCHEME, BadAddress, NotAnAddress, canonical, redacted
 from speck.schema.fault_report import NO_SITES, SUGGESTION_BUDGET, FaultReport, listed
 
 Steps = tuple[str | int, ...]  # the keys from a job's data to a value
@@ -105,15 +105,15 @@ class Places:
         """The canonical address; ``None`` with a fault.  ``names`` are those that may stand for one."""
         try:
             return canonical(value)
+        except NotAnAddress:
+            predicate = f"is not {kind} (expected {expected})"
+            if JOB_NAME.match(value):
+                known = self._known(value, names)
+                predicate = f"is neither {kind} nor a site (expected {expected}; {known})"
         except BadAddress as error:
             predicate = error.predicate(expected)
-            if str(error) == NOT_AN_ADDRESS:
-                predicate = f"is not {kind} (expected {expected})"
-                if JOB_NAME.match(value):
-                    known = self._known(value, names)
-                    predicate = f"is neither {kind} nor a site (expected {expected}; {known})"
-            report.add(path, predicate, shown=repr(redacted(value)))
-            return None
+        report.add(path, predicate, shown=repr(redacted(value)))
+        return None
 
     def engine_at(
         self, given: Mapping[str, Any], path: Steps, engine: str, report: FaultReport

@@ -20,26 +20,29 @@ def character_fault(text: str, allowed: str = "") -> str | None:
     return "contains a control character or invalid Unicode"
 
 
-def text_fault(value: object, expected: str = "text") -> str | None:
-    """A fault of a value that is not text, and not as ``expected``."""
+def text_fault(value: object, expected: str = "text", written: str | None = None) -> str | None:
+    """A fault of a value that is not text, and not as ``expected``.
+
+    ``written`` is the text of a plain scalar, which the fault contains as it is to be written in quotes.
+    """
     if isinstance(value, str):
         return None
     if isinstance(value, bool):
-        return "is true or false, not text (YAML reads yes, no, on and off as booleans: put it in quotes)"
+        why = "YAML reads yes, no, on and off as booleans: "
+        return f"is true or false, not text ({why}{_put_in_quotes(written)})"
     if isinstance(value, datetime.date):
-        return "is a date, not text (put it in quotes)"
+        return f"is a date, not text ({_put_in_quotes(written)})"
     if isinstance(value, int | float):
-        return "is a number, not text (put it in quotes)"
-    return f"is {kind_of_value(value)} (expected {expected})"
+        return f"is a number, not text ({_put_in_quotes(written)})"
+    return f"is {kind_of_value(value)} (expected {expected}){_as_text(written)}"
 
 
-def with_quotes(fault: str | None, text: str | None) -> str | None:
-    """A fault of a plain scalar, with the text as it is to be written in quotes."""
-    if fault is None or text is None:
-        return fault
-    if "put it in quotes)" in fault:
-        return fault.replace("put it in quotes)", f"put it in quotes: {in_quotes(text)})")
-    return f"{fault}; as text: {in_quotes(text)}"
+def _put_in_quotes(written: str | None) -> str:
+    return "put it in quotes" if written is None else f"put it in quotes: {in_quotes(written)}"
+
+
+def _as_text(written: str | None) -> str:
+    return "" if written is None else f"; as text: {in_quotes(written)}"
 
 
 def number_fault(value: object) -> str | None:
@@ -51,14 +54,15 @@ def number_fault(value: object) -> str | None:
     return None if math.isfinite(value) else "not finite"
 
 
-def scalar_fault(value: object) -> str | None:
-    """A fault of a value that is not text, a finite number, true or false."""
+def scalar_fault(value: object, written: str | None = None) -> str | None:
+    """A fault of a value that is not text, a finite number, true or false; ``written`` as of a text."""
+    right = "expected text, a number, true or false"
     if isinstance(value, float) and not math.isfinite(value):
-        return "is not a finite number (expected text, a number, true or false)"
+        return f"is not a finite number ({right}){_as_text(written)}"
     if isinstance(value, str):
         return character_fault(value, "\n\r\t")
     if isinstance(value, bool | int | float):
         return None
     if isinstance(value, datetime.date):
-        return "is a date (put it in quotes)"
-    return f"is {kind_of_value(value)} (expected text, a number, true or false)"
+        return f"is a date ({_put_in_quotes(written)})"
+    return f"is {kind_of_value(value)} ({right}){_as_text(written)}"
