@@ -58,5 +58,15 @@ class AtomicReverts:
                 continue
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
             if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
-                error = self.revert(Operation.from_dict(data, self.operations.clock))
+                operation = Operation.from_dict(data, self.operations.clock)
+                error = self.revert(operation)
                 _log.info("revision %s of %r is reverted %s", data["revision"], head.name, error)
+                self._note(operation, error)
+
+    def _note(self, operation: Operation, error: str) -> None:
+        """Write the outcome: one that cannot be reverted now is left to its user, and to no later start."""
+        data = self.store.operation(operation.id)
+        if data is not None:
+            found = {"error": error, "replaced_by": operation.replaced_by}
+            with self.store.transaction() as transaction:
+                transaction.put_operation(operation.id, {**data, **found})

@@ -9,8 +9,9 @@ import pytest
 
 from speck.apply.operation import Operation
 from speck.coordinator import Services
+from speck.coordinator.changes import Changes
 from speck.core.job import Composition
-from speck.errors import Rejected
+from speck.errors import Conflict, Rejected
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition
 from testbed.doubles.world import World
@@ -154,3 +155,29 @@ def test_an_atomic_apply_is_taken_back_after_a_restart(begin: Begin, world: Worl
     services.coordinator.operations.join()
     assert set(world.where()) == {"a"}
     assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
+
+
+def test_an_atomic_apply_that_cannot_be_taken_back_after_a_restart_says_so_and_stays(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = begin()
+    carry_out(services, composition(A))
+    world.fail("submit", REFUSED, name="c")
+    apart = replace(C, source_topic="t8", sink_topic="t9")
+    hold = world.hold("submit", name="b")
+    operation, _ = user.apply(services.coordinator, composition(A, B, apart), atomic=True)
+    services.coordinator.operations.refuse_new()
+    hold.release()
+    assert operation.wait(30)
+    with monkeypatch.context() as patched:
+
+        def refused(*_: object) -> None:
+            raise Conflict("its former state is gone")
+
+        patched.setattr(Changes, "carry_out", refused)
+        found = begin().queries.operations.data(operation.id)
+        assert (found["error"], found["state"]) == ("not reverted: its former state is gone", "failed")
+    services = begin()
+    services.coordinator.operations.join()
+    assert set(world.where()) == {"a", "b"}
+    assert [outcome for outcome, _ in outcomes(services)] == ["applied", "partly applied"]
