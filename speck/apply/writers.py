@@ -24,6 +24,7 @@ from speck.core.job import Job
 from speck.core.topic import is_filter, matches
 from speck.errors import BinderError, NotFound, Rejected
 from speck.store import Head, SessionRecord, Store
+from speck.store.deployments import last_revisions
 
 _log = logging.getLogger(__name__)
 
@@ -157,9 +158,9 @@ def _basis(store: Store) -> _Basis:
 
 def _stored_forms(store: Store) -> Iterator[Job]:
     """The desired forms of all jobs, those that run or may run, and those that may be started again."""
-    for head in store.heads():
-        if head.revision and not head.deleting:
-            yield from store.revision(head.name, head.revision).jobs.values()
+    for head, last in last_revisions(store):
+        if not head.deleting:
+            yield from last.jobs.values()
     records = {record.name: record for record in store.jobs()}
     forms = [(each.attempt.job_name, each.revision) for each in store.attempts()]
     forms += [(each.name, each.rollback_revision) for each in records.values() if each.rollback_revision]

@@ -15,7 +15,7 @@ from speck.core.plan import Deployed
 from speck.core.runtime import Handle
 from speck.core.suggestions import similar_names
 from speck.errors import Conflict, NotFound
-from speck.store import AttemptRecord, Head, JobRecord, SessionRecord, Store
+from speck.store import AttemptRecord, Head, JobRecord, Revision, SessionRecord, Store
 from speck.store.history import History
 
 _log = logging.getLogger(__name__)
@@ -274,6 +274,20 @@ class Deployments:
         former = {each for each in others if not is_reverted(each)}
         found = self.history.last_reader(record.composition, record.name, former) if former else None
         return found[1] if found else job
+
+
+def last_revisions(store: Store) -> Iterator[tuple[Head, Revision]]:
+    """Each composition that has a revision, and its last one.
+
+    One whose revision is missing is left out: damage of one composition keeps no other from being changed.
+    """
+    for head in store.heads():
+        try:
+            last = store.revision(head.name, head.revision) if head.revision else None
+        except NotFound:
+            continue
+        if last is not None:
+            yield head, last
 
 
 def _with_jobs(names: Sequence[str]) -> str:

@@ -116,7 +116,7 @@ def test_a_composition_that_cannot_be_ordered_keeps_no_other_from_healing(
     assert world.running("a") and bench.job("a")["drift"] is None
 
 
-def test_a_composition_without_its_revision_is_logged_once_and_keeps_no_other_from_healing(
+def test_a_composition_without_its_revision_is_logged_once_and_holds_up_no_other(
     bench: Bench, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.apply(A)
@@ -135,6 +135,10 @@ def test_a_composition_without_its_revision_is_logged_once_and_keeps_no_other_fr
     assert logged == [
         f"composition {name!r} is left out, and none of its jobs is observed or healed: {reason}"
     ]
+    operation, _ = user.apply(bench.coordinator, composition(replace(B, trigger="1 second"), name="other"))
+    assert operation.wait(30)
+    assert (operation.state, [each.job.trigger for each in world.running("b")]) == ("succeeded", ["1 second"])
+    bench.services.adaptation.round()
 
 
 def test_the_failure_of_a_job_that_is_accepted_during_a_round_is_remembered(

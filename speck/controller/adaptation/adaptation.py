@@ -57,7 +57,7 @@ from speck.placement.adaptation.knowledge import undecidable
 from speck.placement.adaptation.situation import Situation
 from speck.placement.profile import Known, SiteProfile, Value
 from speck.store import Event, Head, Store
-from speck.store.deployments import Deployments
+from speck.store.deployments import Deployments, last_revisions
 
 _log = logging.getLogger(__name__)
 
@@ -190,7 +190,8 @@ class Adaptation:
         """Look at each composition with the mode ``auto`` once, and decide where that is due."""
         deployed = list(self.store.heads())
         self._forget_others({each.name for each in deployed})
-        heads = [each for each in deployed if self._options(each).mode == "auto"]
+        found = last_revisions(self.store)
+        heads = [head for head, last in found if last.placement is not None and last.placement.mode == "auto"]
         if heads:
             self.sampler.measure(ATTENTION)
         self.obstacles.note_silence()

@@ -16,6 +16,7 @@ from speck.core.split_changes import growing_splits
 from speck.errors import Fault, InvalidInput
 from speck.schema.compositions import client_id_conflicts
 from speck.store import Store
+from speck.store.deployments import last_revisions
 
 
 def refuse_removed_sites(plan: Plan, inventory: Inventory) -> None:
@@ -145,11 +146,8 @@ def _mixed_channel(job: str, field: str, topic: Endpoint, other: str, owners: Ma
 
 def desired_elsewhere(store: Store, name: str) -> dict[str, list[Job]]:
     """The desired jobs of the other compositions, by composition."""
-    return {
-        head.name: list(store.revision(head.name, head.revision).jobs.values())
-        for head in store.heads()
-        if head.name != name and head.revision
-    }
+    others = ((head, last) for head, last in last_revisions(store) if head.name != name)
+    return {head.name: list(last.jobs.values()) for head, last in others}
 
 
 def refuse_growth(plan: Plan, *, atomic: bool, waves: bool) -> None:
