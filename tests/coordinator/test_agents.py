@@ -461,6 +461,24 @@ def test_an_agent_that_is_away_and_back_is_an_event(
     assert kinds(store) == [EventKind.AGENT_AWAY, EventKind.AGENT_BACK]
 
 
+def test_a_clock_that_is_set_neither_makes_nor_delays_the_event_of_an_agent_that_is_away(
+    agents: Agents, wires: Wires, clock: Clock, store: Store
+) -> None:
+    steady = [0.0]
+    agents.steady = lambda: steady[0]
+    wires.connect("known", clock.now)
+    agents.look()
+    del wires.there["known"]
+    agents.look()
+    clock.now += 2 * GRACE
+    agents.look()
+    assert kinds(store) == []
+    clock.now -= 3600.0
+    steady[0] += GRACE
+    agents.look()
+    assert kinds(store) == [EventKind.AGENT_AWAY]
+
+
 def test_a_break_of_moments_is_no_event(agents: Agents, wires: Wires, clock: Clock, store: Store) -> None:
     for _ in range(5):
         wires.connect("known", clock.now)

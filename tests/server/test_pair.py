@@ -415,6 +415,22 @@ def test_a_claim_is_above_the_epochs_of_an_earlier_pair(first: Server) -> None:
 # --- events
 
 
+def test_a_clock_that_is_set_back_delays_no_event_of_a_standby(tmp_path: Path) -> None:
+    pair = InMemoryPair(tmp_path)
+    now, steady = [pair.primary.status()["since"]], [0.0]
+    events = StandbyEvents(pair.primary, pair.store, lambda: now[0])
+    events.steady = lambda: steady[0]
+    events.look()
+    now[0] -= 3600.0
+    steady[0] += GRACE - 1
+    events.look()
+    assert [each.kind for each in pair.store.events(9)] == ["primary"]
+    steady[0] += 1
+    events.look()
+    assert [each.kind for each in pair.store.events(9)] == ["primary", "standby away"]
+    pair.close()
+
+
 def test_an_event_tells_of_a_standby_that_is_away(tmp_path: Path) -> None:
     pair = InMemoryPair(tmp_path)
     now = [pair.primary.status()["since"]]

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from speck.agent.machine import is_machine
 from speck.binder.asking import ask
 from speck.coordinator.agents.enrolment import Enrolment, Invitation
+from speck.core.clocks import Clock, steady_beside
 from speck.core.event_limit import EventLimit
 from speck.core.lifecycle import EventKind
 from speck.errors import Conflict, StoreError
@@ -80,8 +81,10 @@ class Agents:
 
     enrolment: Enrolment
     connections: Connections | None = None
+    steady: Clock = field(init=False)
     _last: dict[str, Hello] = field(default_factory=dict, init=False)  # of those that were connected
     _away: dict[str, float] = field(default_factory=dict, init=False)  # since, Unix time, s
+    _quiet: dict[str, float] = field(default_factory=dict, init=False)  # the same by the steady clock
     _reported: set[str] = field(default_factory=set, init=False)  # as away, by an event
     _second: dict[str, SecondAgent] = field(default_factory=dict, init=False)
     _unwritten: list[SecondAgent] = field(default_factory=list, init=False)
@@ -90,6 +93,7 @@ class Agents:
     _seconds: EventLimit = field(default_factory=lambda: EventLimit(MOST_SECOND), init=False)
 
     def __post_init__(self) -> None:
+        self.steady = steady_beside(self.enrolment.clock)
         self.loop = Loop("presence", "a look at the agents", self.look)
 
     # --- requests of users
@@ -111,7 +115,7 @@ class Agents:
     def remove(self, site: str, author: str = "") -> None:
         """See :meth:`Enrolment.remove`; the agent's connection ends."""
         self.enrolment.remove(site, author)
-        for known in (self._last, self._away, self._second):
+        for known in (self._last, self._away, self._quiet, self._second):
             known.pop(site, None)
         self._reported.discard(site)
         if self.connections is not None:
@@ -141,7 +145,9 @@ class Agents:
             present = self._present(site)
             if present is not None:
                 self._note_contact(site, present, now)
-            elif now - self._away.setdefault(site, now) >= GRACE:
+                continue
+            self._away.setdefault(site, now)
+            if self.steady() - self._quiet.setdefault(site, self.steady()) >= GRACE:
                 self._note_loss(site)
         while self._unwritten:
             self._write_second(self._unwritten[0])
@@ -167,6 +173,7 @@ class Agents:
             self._note_other_machine(site, ", ".join(sorted(known)), hello, now)
         self._last[site] = hello
         self._away.pop(site, None)
+        self._quiet.pop(site, None)
         if site in self._reported:
             self._write(EventKind.AGENT_BACK, f"site {site!r}: its agent is connected again")
             self._reported.discard(site)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from speck.core.clocks import steady_beside
 from speck.core.lifecycle import EventKind
 from speck.errors import StoreError
 from speck.loop import Loop
@@ -70,6 +71,8 @@ class StandbyEvents:
 
     def __init__(self, primary: Primary, store: Store, clock: Callable[[], float]) -> None:
         self._primary, self._store, self._clock = primary, store, clock
+        self.steady = steady_beside(clock)
+        self._seen: tuple[bool, float] | None = None  # whether it was in step, and since when (steady, s)
         self._written: bool | None = None
         self._begun = False
 
@@ -81,7 +84,9 @@ class StandbyEvents:
             self._begun = True
         found = self._primary.status()
         in_sync = bool(found["in_sync"])
-        if in_sync == self._written or self._clock() - found["since"] < (0 if in_sync else GRACE):
+        if self._seen is None or self._seen[0] is not in_sync:
+            self._seen = in_sync, self.steady()
+        if in_sync == self._written or self.steady() - self._seen[1] < (0 if in_sync else GRACE):
             return
         if in_sync:
             self._write(EventKind.STANDBY_BACK, "the standby is in step")
