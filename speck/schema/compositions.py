@@ -210,13 +210,20 @@ def _check_files(lost: Iterable[Any], resolver: Resolver, faults: Faults) -> Non
 
 
 def _report_names(
-    entries: Sequence[Any], found: Iterable[Iterable[Job]], faults: Faults, *, complete: bool
+    entries: Sequence[Any], found: Sequence[Sequence[Job]], faults: Faults, *, complete: bool
 ) -> None:
     """Report names of jobs that are given twice, or that refer to no job."""
     faults += _repeated_names(entries)
     parts = parts_of(job for each in found for job in each)
     faults += [*part_name_faults(entries), *query_name_faults(parts, entries)]
-    report_unknown_jobs(entries, faults, parts, complete=complete)
+    report_unknown_jobs(entries, faults, parts, tuple(_unmade(entries, found)), complete=complete)
+
+
+def _unmade(entries: Sequence[Any], found: Sequence[Sequence[Job]]) -> Iterator[str]:
+    """The names of the queries that have a fault, and so no jobs."""
+    for entry, jobs in zip(entries, found, strict=True):
+        if not jobs and isinstance(entry, Mapping) and entry.get(SQL) is not None:
+            yield str(entry.get("job_name"))
 
 
 def _lost(data: Mapping[str, Any], made: Sequence[Entry]) -> list[Any]:

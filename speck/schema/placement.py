@@ -58,12 +58,18 @@ def _check_policy(name: str, report: FaultReport) -> None:
 
 
 def report_unknown_jobs(
-    entries: Sequence[Any], faults: Faults, parts: Mapping[str, Sequence[str]], *, complete: bool = True
+    entries: Sequence[Any],
+    faults: Faults,
+    parts: Mapping[str, Sequence[str]],
+    unmade: Collection[str] = (),
+    *,
+    complete: bool = True,
 ) -> None:
     """Add a fault for each name in ``with`` and ``apart`` that is no other job's.
 
-    ``parts`` are the names of the jobs of queries with a cut, by that of the query.  If the entries are not
-    ``complete``, or one has no name, an unknown name may be that of the job which is missing.
+    ``parts`` are the names of the jobs of queries with a cut, by that of the query; those of the queries that
+    are ``unmade``, since they have a fault, are not known.  If the entries are not ``complete``, or one has
+    no name, an unknown name may be that of the job which is missing.
     """
     listed = [each for each in entries if isinstance(each, Mapping) and isinstance(each.get("job_name"), str)]
     complete = complete and len(listed) == len(entries)
@@ -74,7 +80,7 @@ def report_unknown_jobs(
             report = FaultReport(faults, entry, job=entry["job_name"])
             if name == entry["job_name"]:
                 report.add(path, "is the job itself (expected another job)")
-            elif name not in names:
+            elif name not in names and not any(name.startswith(f"{each}.") for each in unmade):
                 near = suggestions.near(name)
                 right = f"did you mean {near[0]!r}?" if near else "expected another job of this composition"
                 if near or complete:

@@ -17,6 +17,7 @@ from speck.schema.fault_report import FaultReport, Faults, listed
 from speck.schema.for_each import Entry, once, unfolded
 from speck.schema.schemas import CompositionSchema, JobSchema, SqlJobSchema, TypedTopicSchema
 from speck.schema.validation import by_line, report_unknown_fields, require_mapping
+from speck.schema.value_faults import character_fault
 from speck.schema.yaml.documents import read_document
 from speck.schema.yaml.lines import line_of
 from speck.schema.yaml.parser import Document
@@ -282,6 +283,9 @@ def _text(
 ) -> QueryText | None:
     """The text of a job's query, from its file if it is in one; ``None`` with a fault."""
     written = data[SQL]
+    if isinstance(written, str) and (fault := character_fault(written, "\n\r\t")) is not None:
+        report.add(SQL, fault)
+        return None
     if not isinstance(written, str) or not is_file(written):
         return QueryText(written) if isinstance(written, str) and written.strip() else None
     path = written.strip()

@@ -343,6 +343,16 @@ def test_a_cut_that_does_not_exist_is_one_fault(root: Path) -> None:
     assert len(caught.value.faults) == 1, caught.value.faults
 
 
+def test_jobs_that_a_fault_of_their_query_leaves_unmade_are_not_unknown(root: Path) -> None:
+    text = TEXT.replace("site: D\n  sql", "site: D\n  with: q5.rest\n  apart: q5.bids-a\n  sql")
+    assert {"q5.rest", "best"} <= jobs(text, root).keys()
+    with pytest.raises(InvalidInput) as caught:
+        load(text.replace("price >= :least", "prize >= :least"), root)
+    assert {each.job for each in caught.value.faults} == {"q5"}, caught.value.faults
+    with pytest.raises(InvalidInput, match=r"apart 'q5.bids-z' is not a job of this composition"):
+        load(text.replace("q5.bids-a", "q5.bids-z"), root)
+
+
 # --- a rest without windows
 
 WITH_REST = STATELESS.replace("  sink_broker: D\n", "  cut: filter\n  rest: D\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from binders.flink import QUERIES
 from speck.binder import QueryRunner, Registry
@@ -175,6 +177,24 @@ def test_two_tables_of_one_name_or_of_one_topic_are_refused(runner: Path) -> Non
 def test_an_engine_that_runs_no_queries_refuses_them(tmp_path: Path) -> None:
     found = faults(TEXT, None, tmp_path)
     assert any("sql does not run on engine 'flink'" in message for _, message in found), found
+
+
+@pytest.mark.parametrize("sql", ["no\0such.sql", "no\ud800such.sql", "SELECT '\ud800' AS town FROM fast"])
+def test_characters_that_no_query_and_no_file_can_have_are_one_fault(sql: str, runner: Path) -> None:
+    document = yaml.safe_load(TEXT)
+    document["jobs"][1]["sql"] = sql
+    with pytest.raises(InvalidInput) as caught:
+        load_composition(
+            json.dumps(document),
+            inventory=INVENTORY,
+            registry=registry(runner),
+            root=runner.parent,
+            default_name="sql",
+            format="json",
+        )
+    (fault,) = caught.value.faults
+    assert fault.message.endswith("contains a control character or invalid Unicode")
+    assert (fault.job, fault.field) == ("towns", "sql")
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
