@@ -53,6 +53,8 @@ class CutChooser:
             for name in (*query.inputs, query.rest):
                 del jobs[name]
             vector = choice.vector()
+            if vector == (NO_CUT,):  # what shares a site with the windows, or none, does so with the whole
+                jobs = {name: _renamed(job, query.rest, query.name) for name, job in jobs.items()}
             jobs |= query.jobs(vector)
             notes |= choice.notes(vector)
         return replace(composition, jobs=jobs), notes
@@ -198,6 +200,14 @@ class CutChoice:
     def _with(self, name: str, cut: str) -> Vector:
         earliest = zip(self.query.inputs, self.query.earliest, strict=True)
         return tuple(cut if each == name else first for each, first in earliest)
+
+
+def _renamed(job: Job, old: str, new: str) -> Job:
+    """A job that names another one in ``with`` and ``apart`` as that is called now."""
+    if old not in (job.with_job, *job.apart):
+        return job
+    together = new if job.with_job == old else job.with_job
+    return replace(job, with_job=together, apart=tuple(new if each == old else each for each in job.apart))
 
 
 def _value(value: Value | None) -> float:
