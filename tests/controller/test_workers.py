@@ -577,6 +577,26 @@ def test_no_job_starts_while_workers_are_stopped(bench: Bench, hook: Hook) -> No
     assert hook.asked[0][0]["stop"] == ["worker-4", "worker-3"]
 
 
+def test_no_job_starts_either_once_an_engine_was_silent_for_a_moment(bench: Bench, hook: Hook) -> None:
+    free_workers(bench, hook)
+    hook.gate.clear()
+    bench.controller.round()
+    eventually(lambda: len(hook.asked), bool)
+    bench.controller.await_rounds()
+    bench.world.fail("workers", Unreachable("away", address=ENGINE))
+    for state in ("silent", "scaling"):
+        bench.controller.round()
+        bench.controller.await_rounds()
+        assert bench.data()["state"] == state
+    operation = bench.begin(*two_readers(4))
+    time.sleep(0.2)
+    assert {name for method, _, name in bench.world.calls if method == "submit"} == {"job-0", "job-1"}
+    hook.gate.set()
+    bench.rounds(2)
+    assert operation.wait(30)
+    assert operation.state == "succeeded"
+
+
 @pytest.mark.parametrize("mode", ["fails", "lies"])
 def test_a_hook_in_trouble_holds_up_no_start_for_longer(bench: Bench, hook: Hook, mode: str) -> None:
     free_workers(bench, hook)

@@ -190,6 +190,7 @@ class WorkerController:
     def _reconcile(
         self, group: WorkerGroup, loads: Sequence[JobLoad], generations: Mapping[str, int]
     ) -> None:
+        was_silent = bool(group.silent)
         try:
             engine = self._engine_at(group.address)
             if Capability.WORKERS not in engine.capabilities:
@@ -198,6 +199,8 @@ class WorkerController:
             with self._lock:
                 group.observe(workers, self.steady())
                 self._report(self._follow_hook(group))
+                if was_silent and group.is_stopping(self.steady()):
+                    self._pause(group)  # it was resumed when the engine fell silent
                 self._decide(group, loads, generations)
         except SpeckError as error:
             with self._lock:
@@ -240,10 +243,14 @@ class WorkerController:
             # A job may have been placed on a worker since it was seen as free.
             if self._is_undisturbed(group, generations):
                 self.pool.permit(group.address)  # another server may have taken over
-                # Longer than the hook and the departure of the workers take, in case no round follows.
-                longest = 2 * self.bound + group.departure
-                self.pool.pause(engine_of(group.address), group.address, longest)
+                self._pause(group)
                 self._send(group, request, now)
+
+    def _pause(self, group: Hooked) -> None:
+        """Start no job at an engine while its workers are stopped."""
+        # Longer than the hook and the departure of the workers take, in case no round follows.
+        longest = 2 * self.bound + group.departure
+        self.pool.pause(engine_of(group.address), group.address, longest)
 
     def _is_undisturbed(self, group: Hooked, generations: Mapping[str, int]) -> bool:
         """True if no operation ran on the compositions of an engine since they had these generations."""
