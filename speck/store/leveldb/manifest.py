@@ -76,6 +76,7 @@ def end_replacement(directory: Path) -> None:
     sync_directory(directory)
     with tempfile.TemporaryDirectory(dir=directory, prefix=SCRATCH) as scratch:
         new.rename(Path(scratch) / _NEW)  # in one step: half of its files must not replace anything
+        sync_directory(directory)  # nor all of them what is written from now on
 
 
 def set_aside(directory: Path, copy: Path) -> None:
