@@ -19,7 +19,7 @@ from speck.core.job import Composition, Job
 from speck.core.live_inventory import LiveInventory
 from speck.core.placement import PlacementOptions
 from speck.errors import Busy, NoCapacity, NotFound, Rejected
-from speck.store import SessionRecord
+from speck.store import Head, SessionRecord
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.adaptation import AUTO, EDGES, NAME, Bench, bench_at, plant, untroubled
@@ -824,6 +824,13 @@ def test_shown_data(bench: Bench) -> None:
     for call in (lambda: adaptation.pause("plan", 1), lambda: adaptation.resume("plan")):
         with pytest.raises(NotFound):
             call()
+
+
+def test_a_composition_that_is_gone_leaves_those_of_others_shown(bench: Bench) -> None:
+    adaptation = bench.services.adaptation
+    with adaptation.store.transaction() as transaction:
+        transaction.put_head(Head("torn", 3))  # as of one that is deleted between two readings
+    assert [each["composition"] for each in adaptation.all()["compositions"]] == [NAME]
 
 
 def test_the_memory_goes_with_its_composition(bench: Bench) -> None:

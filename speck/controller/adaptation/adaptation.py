@@ -11,6 +11,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from speck.core.placement import PlacementOptions
 from speck.core.plan import Plan
 from speck.errors import (
     Busy,
+    NotFound,
     Overloaded,
     SpeckError,
     StalePlan,
@@ -123,7 +125,10 @@ class Adaptation:
 
     def all(self) -> dict[str, Any]:
         """The state of the loop, and that of each composition without its lists."""
-        shown = [self._shown(head) for head in self.store.heads()]
+        shown = []
+        for head in self.store.heads():
+            with suppress(NotFound):  # deleted since, or its revision is missing
+                shown.append(self._shown(head))
         lists = ("entries", "steps", "bans")
         short = [{key: value for key, value in each.items() if key not in lists} for each in shown]
         return {"enabled": self.period > 0, "period": self.period, "compositions": short}
