@@ -139,7 +139,7 @@ class AbandonedStates:
     def _is_needed(self, state: State) -> bool:
         job = self._job
         begun = [self.abandoned.attempt.state, *(each.attempt.state for each in self._attempts())]
-        known = (job.state, *job.retained_states, *job.garbage_states) if job else ()
+        known = (job.state, job.rollback_state, *job.retained_states, *job.garbage_states) if job else ()
         return state.location in _locations((*begun, *known))
 
 

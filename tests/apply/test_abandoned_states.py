@@ -232,6 +232,26 @@ def test_the_only_state_is_not_deleted_with_the_copy_that_left_it(
     assert new.attempt.state.location == place(old)
 
 
+def test_the_state_of_a_form_that_may_come_back_is_not_deleted_with_the_copy_that_left_it(
+    coordinator: Coordinator, world: World, old: str
+) -> None:
+    """An update of the job has begun without a state, and may still be taken back."""
+    assert carry_out(coordinator, MOVED, ENGINE).state == "succeeded"
+    record, (running,) = coordinator.store.job("a"), coordinator.store.attempts("a")
+    state, begun = running.attempt.state, replace(running.attempt, state=None)
+    assert record is not None
+    assert state is not None
+    updated = replace(record, state=None, state_source="", rollback_revision=1, rollback_state=state)
+    with coordinator.store.transaction() as transaction:
+        transaction.put_job(replace(updated, retained_states=()))
+        transaction.put_attempt(replace(running, attempt=begun))
+    world.up(ENGINE)
+    coordinator.reconciler.reaper.reap()
+    assert coordinator.store.abandoned_attempts() == []
+    assert place(old) == state.location
+    assert state.location in world.states
+
+
 def test_the_newest_state_is_asked_for_again_if_the_uplink_breaks(
     coordinator: Coordinator, world: World, old: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
