@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import itertools
 import os
@@ -36,7 +37,7 @@ from speck.store import (
 from speck.store.abandoned import AbandonedAttempt, AbandonedSession
 from speck.store.leveldb import manifest
 from speck.store.maintenance.backup import archive, restore
-from speck.store.maintenance.integrity import LEAP
+from speck.store.maintenance.integrity import LEAP, artifacts_directory
 from speck.store.maintenance.repair import check, check_directory, repair
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import make_job
@@ -215,6 +216,26 @@ def test_restore_goes_over_nothing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not empty, so nothing was restored"):
         restore(io.BytesIO(data), "file", tmp_path / "store")
     assert check_directory(tmp_path / "store") == check(records, tmp_path / "store")
+
+
+def test_restored_code_is_on_the_disk_before_the_store_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, code = _sample(tmp_path), b"print(1)"
+    kept = artifacts_directory(tmp_path / "store") / hashlib.sha256(code).hexdigest() / "work.py"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(code)
+    data, synced, fsync = b"".join(archive(records, tmp_path / "store", 1.0, "x")), set[int](), os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    restore(io.BytesIO(data), "file", tmp_path / "again")
+    made = tmp_path / "again" / kept.relative_to(tmp_path / "store")
+    assert made.read_bytes() == code
+    assert {each.stat().st_ino for each in (made, made.parent, made.parent.parent, tmp_path)} <= synced
 
 
 # --- check and repair

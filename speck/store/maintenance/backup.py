@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from speck.core.durable_files import sync_directory, sync_file
 from speck.errors import StoreError
 from speck.store import kinds
 from speck.store.artifacts import hash_of
@@ -139,7 +140,10 @@ def restore(file: IO[bytes], name: str, directory: Path) -> Restored:
         with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as scratch:
             place = Path(scratch) / "store"
             restored = _unpack(file, place)
+            for made in filter(Path.exists, (artifacts_directory(place), place)):
+                sync_directory(made)
             place.replace(directory)
+            sync_directory(directory.parent)
     except _NOT_WHOLE as error:
         raise StoreError(f"{name!r} is not a complete backup of a store ({error})") from error
     except OSError as error:
@@ -218,3 +222,5 @@ def _keep_code(name: str, content: IO[bytes], place: Path) -> None:
         shutil.copyfileobj(content, copy, _CHUNK)
     if hash_of(path) != match[1]:
         raise ValueError(f"{name!r} differs from what was backed up")
+    sync_file(path)
+    sync_directory(path.parent)
