@@ -20,6 +20,7 @@ LEASES = "speck-attempts"  # folder of the lease files in a checkpoint
 
 _TIMEOUT = 10.0  # s
 _LARGEST = 1 << 20  # bytes of the master's answer
+_LONGEST_REASON = 200  # characters; a stack trace follows
 _REPLACED = frozenset({None, "RELAUNCHING"})  # states of an owner that will not run again
 
 
@@ -111,9 +112,15 @@ class AttemptLease:
             request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http, always
             with _DIRECT.open(request, timeout=_TIMEOUT) as answer:
                 content = json.loads(answer.read(_LARGEST))
+            if not isinstance(content, dict):
+                raise ValueError("its answer is not a JSON object")
         except (OSError, ValueError) as error:
             raise OwnerUnknown(f"the master does not report the state of {driver}: {error}") from error
         state: str | None = content.get("driverState") if content.get("success") else None
+        # A master that recovers, or is a standby, answers as if it did not know the driver, with a reason.
+        if state is None and (message := str(content.get("message") or "")):
+            reason = " ".join(message.split())[:_LONGEST_REASON]
+            raise OwnerUnknown(f"the master does not report the state of {driver}: {reason}")
         return state
 
 
