@@ -173,8 +173,7 @@ class Dialler:
                 beat.note_received()
                 call = assembly.add(frame)
                 if call is not None:
-                    self._room.acquire()
-                    begin(lambda call=call: self._reply(websocket, call, open_, answered), "call")  # type: ignore[misc]
+                    self._begin_reply(websocket, call, open_, answered)
         finally:
             open_.clear()
             ended.set()
@@ -211,6 +210,21 @@ class Dialler:
                 if answered.watched.looked(each, begun, text_of(found)):
                     with contextlib.suppress(WebSocketException, OSError):
                         self._send(websocket, {LASTS: each.number})
+
+    def _begin_reply(
+        self,
+        websocket: ClientConnection,
+        message: dict[str, Any],
+        open_: threading.Event,
+        answered: AnsweredCalls,
+    ) -> None:
+        """Answer a call in a thread.  Raises ``RuntimeError`` if none can be started."""
+        self._room.acquire()
+        try:
+            begin(lambda: self._reply(websocket, message, open_, answered), "call")
+        except BaseException:
+            self._room.release()  # the room is that of all connections
+            raise
 
     def _reply(
         self,

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 import speck
+from speck.binder.asking import begin
 from speck.core.inventory import Inventory, Secret
 from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
@@ -195,6 +197,34 @@ def test_an_agent_of_an_earlier_version_refuses_an_epoch_once_it_is_connected(hu
 def test_a_message_that_is_no_refusal_of_an_epoch_is_ignored(known: object) -> None:
     assert epoch_refusal({"known_epoch": known}, 3) is None
     assert epoch_refusal({}, 3) is None
+
+
+def test_an_agent_that_had_no_memory_for_a_thread_answers_later_calls(
+    hub: Hub, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each failure ends a connection; the next one works once there is memory again."""
+    failures = iter(range(2))
+
+    def begin_if_possible(call: Callable[[], Any], name: str) -> Any:
+        if name == "call" and next(failures, None) is not None:
+            raise RuntimeError("can't start new thread")
+        return begin(call, name)
+
+    monkeypatch.setattr("speck.link.dial.begin", begin_if_possible)
+    monkeypatch.setattr("speck.link.dial.FIRST_PAUSE", 0.01)
+    dialler = Dialler([url], lambda: RIGHT, lambda: HELLO, lambda *_: {"r": 7}, lambda _: None)
+    dialler._room = threading.Semaphore(2)
+    thread = threading.Thread(target=dialler.run)
+    thread.start()
+    answers: list[Any] = []
+    for _ in range(20):
+        await_that(lambda: hub.presence("A") is not None)
+        with suppress(OutcomeUnknown, Unreachable):
+            answers.append(hub.call("A", {"m": "capacity"}, 1.0, ENGINE))
+            break
+    dialler.close()
+    thread.join(PATIENCE)
+    assert answers == [7]
 
 
 def test_a_token_that_cannot_be_read_is_named(url: str, caplog: pytest.LogCaptureFixture) -> None:
