@@ -12,7 +12,8 @@ from speck.agent.run_state import Record
 from speck.binder import BrokerBinder
 from speck.binder.deadline import within
 from speck.binder.patience import PatientCalls
-from speck.errors import OutcomeUnknown, SpeckError, Unreachable
+from speck.core.attempt_number import FURTHEST, is_believed
+from speck.errors import OutcomeUnknown, Rejected, SpeckError, Unreachable
 
 PATIENCE = 5.0  # s, for the slowest broker: a later answer is that of a further request
 _READING = 30.0  # s, for all fences at one broker
@@ -22,6 +23,10 @@ _Place = tuple[str, str]  # the address of a broker, and the owner of the sessio
 
 class Late(OutcomeUnknown):
     """A broker has not answered yet."""
+
+
+class Unbelieved(Rejected):
+    """A fence names an attempt that no coordinator gives: its message is damaged, or of somebody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Fences:
     def read(self, records: Iterable[Record]) -> Mapping[str, int | SpeckError]:
         """The highest attempt that the fence of each attempt's session has named, by the attempt's id.
 
-        The error of its broker instead, where that does not answer; a :class:`Late` while it may do so yet.
+        The error of its broker instead, where that does not answer; a :class:`Late` while it may do so yet;
+        :class:`Unbelieved` for a number at which its reader would not begin either.
         A fence never names a lower attempt later, so that a number stays a lower bound.
         """
         places: dict[_Place, list[Record]] = {}
@@ -78,9 +84,22 @@ class Fences:
         with within(_READING):
             for each in records:
                 try:
-                    found[each.attempt.id] = fault or self.broker(*place).fenced(each.attempt.session)
+                    found[each.attempt.id] = fault or self._fenced(place, each)
                 except (Unreachable, OutcomeUnknown) as error:
                     found[each.attempt.id] = fault = error
                 except SpeckError as error:
                     found[each.attempt.id] = error
         return _Read(found, math.inf if fault is None else time.monotonic())
+
+    def _fenced(self, place: _Place, record: Record) -> int:
+        """The number that the fence of one attempt's session names."""
+        attempt = record.attempt
+        number = self.broker(*place).fenced(attempt.session)
+        if not is_believed(number, attempt.number):
+            raise Unbelieved(
+                f"the fence of session {attempt.session!r} at broker {place[0]} names attempt {number} "
+                f"(expected at most {attempt.number + FURTHEST}): find who may publish there, and remove the "
+                "retained message (docs/security.md, Topics of SpecK)",
+                address=place[0],
+            )
+        return number

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from speck.agent.decide import WELL, Missed, Step, decide, given_up, superseded
 from speck.agent.durable_engine import DurableEngine
-from speck.agent.fences import Fences, Late
+from speck.agent.fences import Fences, Late, Unbelieved
 from speck.agent.journal import Journal
 from speck.agent.looks import Looks
 from speck.agent.run_state import Phase, Record
@@ -195,10 +195,13 @@ class Supervisor:
         fenced = self._fences.read([each.record for each in restarts])
         newest = [each for each in restarts if self._is_newest(each.record, fenced[each.record.attempt.id])]
         ready = [each for each in newest if self._prepare(each)]
+        # What is written for these waits in their sessions, until their fences are put right.
+        barred = [each for each in restarts if isinstance(fenced[each.record.attempt.id], Unbelieved)]
+        prepared = [*ready, *(each for each in barred if self._prepare(each))]
         waiting = [
             each.record
             for each in restarts
-            if each not in ready
+            if each not in prepared
             and not self._is_over(each.record)
             and not self._replaced(each.record, fenced[each.record.attempt.id])  # another attempt reads
         ]

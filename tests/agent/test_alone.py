@@ -242,6 +242,23 @@ def test_a_job_that_was_deleted_elsewhere_ends(link: LinkBench, engine: EngineBi
     assert running(world) == 0
 
 
+def test_a_fence_that_names_no_attempt_of_a_coordinator_keeps_its_job_alone_from_being_started(
+    link: LinkBench, engine: EngineBinder, world: World
+) -> None:
+    """Its message is damaged, or of anybody who may publish there: the reader would not begin either."""
+    attempt = attempt_of(job(world))
+    handle = engine.submit(job(world), attempt)
+    engine.submit(job(world, "other"), attempt_of(job(world, "other")))
+    InMemoryBroker(world, BROKER).fence(attempt.session, 10**12)
+    world.restart(ENGINE)
+    await_that(lambda: "names attempt 1000000000000" in engine.status(handle).message)
+    await_that(lambda: running(world, "other") == 1)
+    assert phase(link, attempt) is Phase.GONE
+    assert engine.status(handle).state is JobState.STARTING
+    world.broker(BROKER).fences[attempt.session] = 1  # the message was removed
+    await_that(lambda: running(world) == 1)
+
+
 def test_a_job_that_was_replaced_ends_before_any_work_on_the_others(
     link: LinkBench, engine: EngineBinder, world: World
 ) -> None:
