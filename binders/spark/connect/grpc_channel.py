@@ -9,7 +9,6 @@ The protocol: "gRPC over HTTP2" and "HTTP to gRPC Status Code Mapping" in the do
 from __future__ import annotations
 
 import base64
-import binascii
 import ipaddress
 import os
 import socket
@@ -224,11 +223,20 @@ class Channel:
             made = socket.create_connection(address, timeout=min(left, _CONNECT_TIMEOUT))
         except (OSError, UnicodeError) as error:  # UnicodeError: of a name that cannot be looked up
             raise NotConnected(connect_failure(error, self._host, keys)) from error
-        # A name such as localhost may be one of another machine.
-        if keys.token is not None and not keys.needs_tls(self._host) and not _is_loopback(made):
-            made.close()
-            raise NotConnected("it is another machine, to which a token is sent over TLS only")
+        if keys.token is not None and not keys.needs_tls(self._host):
+            self._check_loopback(made, keys)
         return made
+
+    def _check_loopback(self, made: socket.socket, keys: Keys) -> None:
+        """Close the connection unless it is to this machine: a name such as localhost may be another's."""
+        try:
+            if _is_loopback(made):
+                return
+        except OSError as error:  # the server has reset it, as a forwarded port without one behind it does
+            made.close()
+            raise NotConnected(connect_failure(ConnectionResetError(), self._host, keys)) from error
+        made.close()
+        raise NotConnected("it is another machine, to which a token is sent over TLS only")
 
 
 def _is_loopback(made: socket.socket) -> bool:
@@ -300,5 +308,5 @@ def _binary(value: str) -> bytes:
     """The value of a binary header, whose padding may be missing; empty if it is malformed."""
     try:
         return base64.b64decode(value + "==")
-    except binascii.Error:
+    except ValueError:  # also of characters that are not ASCII
         return b""

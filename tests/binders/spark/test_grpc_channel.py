@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -380,3 +381,18 @@ def test_a_token_is_not_sent_in_the_clear_to_a_name_of_another_machine(
         for _ in range(2):
             with pytest.raises(Unreachable, match=words):
                 client.settings(SESSION, ["a"])
+
+
+def test_a_connection_that_is_reset_before_a_token_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reset(made: socket.socket) -> bool:
+        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+
+    monkeypatch.setenv("SPARK_TOKEN", TOKEN)
+    monkeypatch.setattr(grpc_channel, "_is_loopback", reset)
+    login, words = Login(token=Secret("${SPARK_TOKEN}")), "cannot be reached: it closes the connection"
+    with (
+        Counting(SETTINGS) as server,
+        client_of(server.port, login) as client,
+        pytest.raises(Unreachable, match=words),
+    ):
+        client.settings(SESSION, ["a"])

@@ -99,9 +99,9 @@ def full(state: H2Connection, stream: int) -> bytes:
 
 
 def in_latin_1(state: H2Connection, stream: int) -> bytes:
-    state.send_headers(
-        stream, [*HEADERS, ("x", b"\xe6"), ("grpc-status", "2"), ("grpc-message", b"\xe6")], end_stream=True
-    )
+    details = ("grpc-status-details-bin", b"\xe6")
+    found = [*HEADERS, ("x", b"\xe6"), ("grpc-status", "2"), ("grpc-message", b"\xe6"), details]
+    state.send_headers(stream, found, end_stream=True)
     return b""
 
 
