@@ -90,7 +90,11 @@ _REASONS = (
         "",
     ),
     Reason("collision", LossKind.SUSPECT, "delivered although their stamp was seen with another content"),
-    Reason("unsafe", LossKind.SUSPECT, "no longer kept by the sink before they were safe at the broker"),
+    Reason(
+        "unsafe",
+        LossKind.SUSPECT,
+        "dropped early by the sink that retained them: lost only if the broker loses what it has not saved",
+    ),
     Reason("stamp", LossKind.NOTED, "delivered with a stamp that was ignored"),
     Reason("parked", LossKind.ASIDE, "parked, since the job's code failed on them (on_error: park)"),
     Reason(

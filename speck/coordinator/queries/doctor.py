@@ -250,7 +250,8 @@ class Doctor:
                 yield Diagnosis(
                     Finding.SINK,
                     name,
-                    f"its sink discarded {forgotten} messages before the broker had saved them",
+                    f"its sink dropped {forgotten} retained messages early: they are lost only if the broker "
+                    "loses what it has not saved",
                     "raise speck.sink.keepMegabytes at the engine, or lower autosave_interval of the broker; "
                     "if the engine's log says that the broker rejected them, let its user publish there",
                 )
