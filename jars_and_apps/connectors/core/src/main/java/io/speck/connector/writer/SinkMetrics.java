@@ -17,7 +17,15 @@ import java.util.concurrent.atomic.LongAdder;
 public record SinkMetrics(long retained, long resent, long retainedDropped, long throttledMillis) {
     public static final SinkMetrics NONE = new SinkMetrics(0, 0, 0, 0);
     private static final Map<String, Counters> JOBS = new ConcurrentHashMap<>();
-    private static final Map<String, Object> REPORTERS = new ConcurrentHashMap<>();
+    private static final Map<String, Reporter> REPORTERS = new ConcurrentHashMap<>();
+    /** The counts of each job that were reported last: its next reporter continues there. */
+    private static final Map<String, SinkMetrics> REPORTED = new ConcurrentHashMap<>();
+
+    private record Reporter(Object writer, SinkMetrics before) {
+        private static Reporter of(String job, Object writer) {
+            return new Reporter(writer, REPORTED.getOrDefault(job, NONE));
+        }
+    }
 
     public static final class Counters {
         public final LongAdder retained = new LongAdder();
@@ -26,7 +34,7 @@ public record SinkMetrics(long retained, long resent, long retainedDropped, long
         public final LongAdder throttledNanos = new LongAdder();
     }
 
-    /** Returns the present counts of a job. */
+    /** Returns the counts of a job since this process began. */
     public static SinkMetrics of(String job) {
         Counters counters = JOBS.computeIfAbsent(job, each -> new Counters());
         return new SinkMetrics(counters.retained.sum(), counters.resent.sum(), counters.retainedDropped.sum(),
@@ -34,17 +42,32 @@ public record SinkMetrics(long retained, long resent, long retainedDropped, long
     }
 
     /**
-     * Returns the present counts of a job to one of the writers that report them, and zeros to the others: engines add
-     * up what writers report.
+     * Returns the counts of a job to one of the writers that report them, and zeros to the others: engines add up what
+     * writers report. What was reported before this one is left out: SpecK adds up the reports of all copies of a job.
      */
-    public static SinkMetrics of(String job, Object reporter) {
-        Object first = REPORTERS.putIfAbsent(job, reporter);
-        return first == null || first == reporter ? of(job) : NONE;
+    public static SinkMetrics of(String job, Object writer) {
+        Reporter present = REPORTERS.computeIfAbsent(job, each -> Reporter.of(each, writer));
+        if (present.writer() != writer) {
+            return NONE;
+        }
+        SinkMetrics all = of(job);
+        REPORTED.put(job, all);
+        return all.since(present.before());
+    }
+
+    private SinkMetrics since(SinkMetrics before) {
+        return new SinkMetrics(retained, resent - before.resent, retainedDropped - before.retainedDropped,
+                throttledMillis - before.throttledMillis);
+    }
+
+    /** Has a writer report the counts of a job from now on, in the place of one whose end the engine does not tell. */
+    public static void begin(String job, Object writer) {
+        REPORTERS.put(job, Reporter.of(job, writer));
     }
 
     /** Ends the reports of a writer. */
-    public static void release(String job, Object reporter) {
-        REPORTERS.remove(job, reporter);
+    public static void release(String job, Object writer) {
+        REPORTERS.computeIfPresent(job, (each, present) -> present.writer() == writer ? null : present);
     }
 
     /** Returns the counters of the job that writes a message; null for one without a stamp. */

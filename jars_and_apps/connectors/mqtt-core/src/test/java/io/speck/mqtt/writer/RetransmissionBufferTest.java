@@ -113,15 +113,39 @@ class RetransmissionBufferTest {
 
     @Test
     void theCountsOfAJobAreReportedByOneOfItsWriters() {
-        RetransmissionBuffer buffer = new RetransmissionBuffer(1, 0);
-        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[1], null, bytes("twice"), bytes("r/0/0/0")));
         Object one = new Object();
         Object other = new Object();
+        drop("twice");
         assertEquals(1, SinkMetrics.of("twice", one).retainedDropped());
         assertEquals(0, SinkMetrics.of("twice", other).retainedDropped());
-        SinkMetrics.release("twice", one);
-        assertEquals(1, SinkMetrics.of("twice", other).retainedDropped());
+        drop("twice");
+        assertEquals(2, SinkMetrics.of("twice", one).retainedDropped());
         SinkMetrics.release("twice", other);
+        assertEquals(2, SinkMetrics.of("twice", one).retainedDropped());
+        SinkMetrics.release("twice", one);
+        assertEquals(0, SinkMetrics.of("twice", other).retainedDropped(), "they were reported");
+        SinkMetrics.release("twice", other);
+    }
+
+    /** As after an update of a job, whose counts SpecK adds to those of its former copy. */
+    @Test
+    void anotherCopyOfAJobReportsOnlyWhatTheFormerOneHasNot() {
+        Object former = new Object();
+        Object present = new Object();
+        SinkMetrics.begin("updated", former);
+        drop("updated");
+        assertEquals(1, SinkMetrics.of("updated", former).retainedDropped());
+        drop("updated"); // after its last report
+        SinkMetrics.begin("updated", present);
+        drop("updated");
+        assertEquals(2, SinkMetrics.of("updated", present).retainedDropped());
+        assertEquals(SinkMetrics.NONE, SinkMetrics.of("updated", former));
+        assertEquals(3, SinkMetrics.of("updated").retainedDropped());
+    }
+
+    private static void drop(String job) {
+        RetransmissionBuffer buffer = new RetransmissionBuffer(1, 0);
+        buffer.add(new OutgoingMessage(null, "t", bytes("t"), new byte[1], null, bytes(job), bytes("r/0/0/0")));
     }
 
     private static byte[] bytes(String text) {

@@ -79,6 +79,9 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
         SparkSession spark = SparkSession.active();
         WriteOptions write = WriteOptions.parse(info.options(), spark.conf()).spool(spool(spark));
         writer = write.job();
+        if (writer != null) {
+            SinkMetrics.begin(writer, this);
+        }
         return new MqttWriteBuilder(info.schema(), info.queryId(), write, counts);
     }
 
@@ -113,7 +116,7 @@ final class MqttTable implements SupportsRead, SupportsWrite, ReportsSinkMetrics
     public Map<String, String> metrics() {
         Map<String, String> values = new HashMap<>(counts.values());
         if (writer != null) {
-            SinkMetrics ofJob = SinkMetrics.of(writer);
+            SinkMetrics ofJob = SinkMetrics.of(writer, this);
             values.put("retained", Long.toString(ofJob.retained()));
             values.put("resent", Long.toString(ofJob.resent()));
             values.put("retainedDropped", Long.toString(ofJob.retainedDropped()));
