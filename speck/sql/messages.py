@@ -112,7 +112,7 @@ def _csv_value(field: str | None) -> _CsvText | None:
 def csv_fields(text: str) -> list[str | None]:
     """The fields of a line as of RFC 4180; ``None`` for one that is empty and not in quotes.
 
-    Raises :class:`UnparsableMessage` for a quote that is not closed.
+    Raises :class:`UnparsableMessage` for a quote that is not closed, or text after one.
     """
     line = text.removesuffix("\n").removesuffix("\r")
     fields, at = list[str | None](), 0
@@ -128,7 +128,7 @@ def csv_fields(text: str) -> list[str | None]:
         if at >= len(line):
             return fields
         if line[at] != ",":
-            raise UnparsableMessage(f"a comma is missing behind field {len(fields)}")
+            raise UnparsableMessage(f"a comma is missing after field {len(fields)}")
         at += 1
 
 

@@ -12,7 +12,7 @@ final class Csv {
         this.line = line;
     }
 
-    /** @throws UnparsableMessageException for a quote that is not closed, or text behind one */
+    /** @throws UnparsableMessageException for a quote that is not closed, or text after one */
     static List<String> fields(String text) {
         int end = text.endsWith("\n") ? text.length() - 1 : text.length();
         end = end > 0 && text.charAt(end - 1) == '\r' ? end - 1 : end;
@@ -27,7 +27,7 @@ final class Csv {
                 return found;
             }
             if (line.charAt(at) != ',') {
-                throw new UnparsableMessageException("a comma is missing behind field " + found.size());
+                throw new UnparsableMessageException("a comma is missing after field " + found.size());
             }
             at++;
         }
