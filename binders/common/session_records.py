@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from speck.binder import OwnedSession
 from speck.errors import SessionOfAnother
 
 _IDENTITY = re.compile("[0-9A-Za-z-]{1,64}")  # other texts are not of SpecK, and name no owner
@@ -59,6 +60,11 @@ def owner_of(note: Mapping[str, Any], fence: Mapping[str, Any]) -> str:
 def owned_by(owner: str) -> dict[str, str]:
     """The fields of a record by which it names its owner; none for an empty one."""
     return {"owner": owner} if owner else {}
+
+
+def of_others(owned: Iterable[OwnedSession], owner: str) -> list[OwnedSession]:
+    """The sessions that others than ``owner`` own, without their fences."""
+    return [OwnedSession(each.session, each.owner, each.topics) for each in owned if each.owner != owner]
 
 
 @dataclass(frozen=True)

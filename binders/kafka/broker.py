@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from binders.common.session_records import named_owner, owned_by
+from binders.common.session_records import named_owner, of_others, owned_by
 from binders.kafka import ages, groups, limits, offsets
 from binders.kafka.address import BrokerAddress
 from binders.kafka.client import TIMEOUT, Client, Connected
@@ -255,10 +255,7 @@ class KafkaBroker(BrokerBinder):
 
     def foreign_sessions(self) -> list[OwnedSession]:
         """See :meth:`speck.binder.BrokerBinder.foreign_sessions`."""
-        if not self._owner:
-            return []
-        others = (each for each in self.owned_sessions() if each.owner != self._owner)
-        return [OwnedSession(each.session, each.owner, each.topics) for each in others]
+        return of_others(self.owned_sessions(), self._owner) if self._owner else []
 
     def owned_sessions(self) -> list[OwnedSession]:
         """See :meth:`speck.binder.BrokerBinder.owned_sessions`."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from paho.mqtt.client import MQTTMessage
 
+from binders.common.session_records import of_others
 from binders.mqtt.address import BrokerAddress
 from binders.mqtt.concerns import BrokerConcerns, checkup_of
 from binders.mqtt.connection import FOREVER, TIMEOUT, Connection
@@ -140,10 +141,7 @@ class MqttBroker(BrokerBinder):
 
     def foreign_sessions(self) -> list[OwnedSession]:
         """See :meth:`speck.binder.BrokerBinder.foreign_sessions`."""
-        if not self._records.owner:
-            return []
-        others = (each for each in self.owned_sessions() if each.owner != self._records.owner)
-        return [OwnedSession(each.session, each.owner, each.topics) for each in others]
+        return of_others(self.owned_sessions(), self._records.owner) if self._records.owner else []
 
     def owned_sessions(self) -> list[OwnedSession]:
         """See :meth:`speck.binder.BrokerBinder.owned_sessions`."""
