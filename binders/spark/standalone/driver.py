@@ -8,11 +8,9 @@ If the query ends for good (by the job's own error, a newer attempt, or a reques
 from __future__ import annotations
 
 import contextlib
-import hmac
 import threading
 import time
-from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +23,7 @@ from binders.spark.query.progress import failure_line
 from binders.spark.query.spec import QuerySpec
 from binders.spark.query.text import status_text
 from binders.spark.query.user_code import JobFault, explain
+from binders.spark.standalone.driver_control import listen
 from binders.spark.standalone.lease import AttemptLease, OwnerUnknown
 
 DONE, AGAIN = 0, 1  # exit codes: supervised drivers are started again after any but 0
@@ -146,7 +145,7 @@ class Driver:
         fault = self._start()
         if fault is not None:
             return self._not_started(fault)
-        control = _listen(_host_of(self._session), stop_token, self._stop, self._physical_plan)
+        control = listen(_host_of(self._session), stop_token, self._stop, self._physical_plan)
         self._report_running(running_since=time.time(), control=control)
         return self._supervise(stop_grace)
 
@@ -216,50 +215,3 @@ class Driver:
 def _host_of(session: SparkSession) -> str:
     """The address of this machine in the cluster."""
     return session.conf.get("spark.driver.host") or "127.0.0.1"
-
-
-def _listen(host: str, token: str, stop: threading.Event, plan: Callable[[], str]) -> str:
-    """Accept requests to stop (POST), and for the physical plan (GET of ``/plan``).
-
-    Returns their URL, empty if no socket can be opened at this address.
-    """
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            allowed = self._is_allowed()
-            if allowed:
-                stop.set()
-            self._answer(202 if allowed else 403)
-
-        def do_GET(self) -> None:
-            if not self._is_allowed() or self.path != "/plan":
-                self._answer(404 if self._is_allowed() else 403)
-                return
-            try:
-                text = plan()
-            except Exception:  # of Py4J, while the query ends
-                self._answer(500)
-                return
-            self._answer(200, text.encode())
-
-        def _is_allowed(self) -> bool:
-            given = self.headers.get("Authorization", "").encode("utf-8", "replace")
-            return hmac.compare_digest(given, f"Bearer {token}".encode())
-
-        def _answer(self, status: int, body: bytes = b"") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "text/plain; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing: other programs may scan the port."""
-
-    try:
-        server = ThreadingHTTPServer((host, 0), Handler)
-    except OSError:
-        return ""
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="control", daemon=True).start()
-    return f"http://{host}:{server.server_address[1]}"

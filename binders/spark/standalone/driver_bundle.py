@@ -31,8 +31,7 @@ _MODULES = (
         f"binders.spark.query.split.{name}"
         for name in ("groups", "query", "rerouting", "steps", "user_class")
     ),
-    "binders.spark.standalone.driver",
-    "binders.spark.standalone.lease",
+    *(f"binders.spark.standalone.{name}" for name in ("driver", "driver_control", "lease")),
 )
 _PACKAGES = (
     *("speck", "speck.core", "speck.core.split", "binders", "binders.common"),
