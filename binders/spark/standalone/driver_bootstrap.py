@@ -56,11 +56,17 @@ class DriverStatus:
         }
 
     def write(self, kind: str, message: str = "", **fields: object) -> None:
-        """Replace the status; other fields keep their values."""
+        """Replace the status; other fields keep their values.
+
+        On a full disk the former one stays: it is no reason to end the query, whose checkpoint is elsewhere.
+        """
         self._fields |= {"kind": kind, "message": message, "at": time.time(), **fields}
         new = self._path.with_suffix(".new")
-        new.write_text(json.dumps(self._fields), encoding="utf-8")
-        new.replace(self._path)
+        try:
+            new.write_text(json.dumps(self._fields), encoding="utf-8")
+            new.replace(self._path)
+        except OSError as error:
+            print(f"the status {kind!r} cannot be written to {self._path}: {error.strerror}", file=sys.stderr)
 
 
 def fetch(artifact: dict[str, str], cache: Path) -> Path:

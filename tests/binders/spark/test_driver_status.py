@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import importlib.util
 import json
 import os
@@ -118,6 +119,24 @@ def test_a_status_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (found.kind, found.message, found.control) == ("running", "no batch yet", "http://host:1")
     assert found.age == pytest.approx(2, abs=0.01)
     assert (found.starts, found.crashes, found.ran) == (1, 0, True)
+
+
+def test_a_status_that_cannot_be_written_ends_no_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = StatusFile(tmp_path / "speck.out")
+    status.write("running", "no batch yet", ran=True)
+    with monkeypatch.context() as full:
+
+        def write_text(path: Path, *_: object, **__: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        full.setattr(Path, "write_text", write_text)
+        status.write("running", "a batch")
+    assert "the status 'running' cannot be written" in capsys.readouterr().err
+    assert json.loads((tmp_path / "speck.out").read_text())["message"] == "no batch yet"
+    status.write("running", "another batch")
+    assert json.loads((tmp_path / "speck.out").read_text())["message"] == "another batch"
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"kind": "running", "at": "noon"}'])
