@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
+from binders.common.timers import begin_timer
 from binders.common.tls_errors import explain_tls_error
 from binders.kafka.address import BrokerAddress
 from binders.kafka.probe import LoginRefused, answers, check_login
@@ -211,19 +212,14 @@ class Client:
     def _use(self) -> None:
         self._used = time.monotonic()
         if self._timer is None and self._connected is not None:
-            self._start_timer(IDLE_TIMEOUT)
-
-    def _start_timer(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._close_idle)
-        self._timer.daemon = True
-        self._timer.start()
+            self._timer = begin_timer(IDLE_TIMEOUT, self._close_idle)
 
     def _close_idle(self) -> None:
         with self._lock:
             self._timer = None
             left = self._used + IDLE_TIMEOUT - time.monotonic()
             if left > 0 and self._connected is not None:
-                self._start_timer(left)
+                self._timer = begin_timer(left, self._close_idle)
             else:
                 self._drop()
 

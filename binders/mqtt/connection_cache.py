@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from binders.common.timers import begin_timer
 from binders.mqtt.connection import Connection
 from speck.errors import BinderError
 
@@ -72,12 +73,7 @@ class ConnectionCache:
         with self._guard:
             self._idle.append((time.monotonic(), connection))
             if self._timer is None:
-                self._start_timer(IDLE_TIMEOUT)
-
-    def _start_timer(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._close_expired)
-        self._timer.daemon = True
-        self._timer.start()
+                self._timer = begin_timer(IDLE_TIMEOUT, self._close_expired)
 
     def _close_expired(self) -> None:
         now, closing = time.monotonic(), []
@@ -86,7 +82,7 @@ class ConnectionCache:
                 closing.append(self._idle.popleft()[1])
             self._timer = None
             if self._idle:
-                self._start_timer(self._idle[0][0] + IDLE_TIMEOUT - now)
+                self._timer = begin_timer(self._idle[0][0] + IDLE_TIMEOUT - now, self._close_expired)
         _close(closing)
 
 
