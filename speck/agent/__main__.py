@@ -37,6 +37,7 @@ def main(directory: Path) -> int:
         # A stop that comes just then is final: a new process would not know of it.
         if agent.upgrader.is_installed and not stopped.is_set():  # the connection is closed; the jobs run on
             agent.close()
+            agent.release()
             os.execv(sys.executable, [sys.executable, "-m", "speck.agent", str(directory)])  # noqa: S606
     except SpeckError as error:
         print(f"error: {error}", file=sys.stderr)

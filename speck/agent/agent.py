@@ -132,6 +132,18 @@ class Agent:
             supervisor.close(5)
         self.calls.close_feeds()
 
+    def release(self) -> None:
+        """Close the binders with their connections and processes, for a program that takes this one's place.
+
+        It would have their processes as children that have ended, and nobody to wait for them.
+        """
+        for supervisor in self.supervisors:
+            supervisor.engine.binder.close()
+        with self._making:
+            brokers = list(self._brokers.values())
+        for broker in brokers:
+            broker.close()
+
     # --- parts
 
     def _forget_unused(self) -> None:

@@ -31,6 +31,8 @@ from speck.link.upgrade import Upgradability, upgradability, upgrade
 from speck.testing import attempt_of
 from speck.testing.waiting import eventually
 from testbed.benches.agents import LinkBench, joining_server, link_bench
+from testbed.doubles.broker import InMemoryBroker
+from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.servers.base import REFUSING_PORT
@@ -338,6 +340,7 @@ def test_an_agent_that_is_stopped_amid_its_replacement_ends(
     """A new process would miss the stop, and be killed after the unit's patience."""
     started = list[str]()
     monkeypatch.setattr(os, "execv", lambda path, arguments: started.append(path))
+    monkeypatch.setattr(Agent, "release", lambda _: started.append("released"))
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
 
     def run(agent: Agent) -> None:
@@ -351,7 +354,21 @@ def test_an_agent_that_is_stopped_amid_its_replacement_ends(
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    assert bool(started) is not stopped
+    assert started == ([] if stopped else ["released", sys.executable])
+
+
+def test_the_binders_of_an_agent_that_is_replaced_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the process in which the binder of Spark Connect runs the code of jobs."""
+    closed = list[str]()
+    for each in (InMemoryEngine, InMemoryBroker):
+        monkeypatch.setattr(each, "close", lambda binder: closed.append(binder.address))
+    world = World()
+    with link_bench(tmp_path, double_kinds(world), [Engine(spe_address=ENGINE)], BROKER) as link:
+        link.broker().fenced("s")
+        link.agent.release()
+        assert closed == [ENGINE, BROKER]
 
 
 def _job(world: World) -> Job:
