@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from binders.flink import logs, plan, probes
 from binders.flink.healthcheck import checkup_of
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import JobLine
+from binders.flink.rest.requests import FlinkRefused
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import total
 from binders.flink.state import locations
@@ -127,7 +129,7 @@ class FlinkEngine(EngineBinder):
         ids = [handle.engine_id for handle in handles]
         try:
             jobs = self.rest.jobs()
-            seen = {each: self._observe(each, jobs.get(each)) for each in ids}
+            seen = {each: self._observed(each, jobs.get(each)) for each in ids}
         except BinderError as error:
             seen = {each: (JobState.UNKNOWN, str(error)) for each in ids}
         now = time.time()
@@ -323,6 +325,13 @@ class FlinkEngine(EngineBinder):
 
     # -- observing
 
+    def _observed(self, job: str, line: JobLine | None) -> tuple[JobState, str]:
+        """As :meth:`_observe`; unknown where Flink answers about this job with an error."""
+        try:
+            return self._observe(job, line)
+        except Rejected as error:
+            return JobState.UNKNOWN, str(error)
+
     def _observe(self, job: str, line: JobLine | None) -> tuple[JobState, str]:
         if line is None:
             return JobState.LOST, f"{self.address} does not know the job"
@@ -331,10 +340,7 @@ class FlinkEngine(EngineBinder):
         if line.state in _STARTING:
             return JobState.STARTING, line.state.lower()
         if line.state in _FALTERING:
-            return (
-                JobState.STARTING,
-                f"{line.state.lower()} after: {root_cause(self.rest.root_exception(job))}",
-            )
+            return JobState.STARTING, f"{line.state.lower()} after: {self._failure(job)}"
         if line.state == "FAILED":
             return JobState.FAILED, self._failure(job)
         if line.state == "CANCELED":
@@ -347,7 +353,11 @@ class FlinkEngine(EngineBinder):
         return JobState.RUNNING, line.state.lower()  # CANCELLING: its tasks are still running
 
     def _failure(self, job: str) -> str:
-        return root_cause(self.rest.root_exception(job)) or "a failure that Flink does not report"
+        """The cause of a failure; the state of the job is known without it."""
+        cause = ""
+        with suppress(FlinkRefused):
+            cause = root_cause(self.rest.root_exception(job))
+        return cause or "a failure that Flink does not report"
 
     def _cluster_settings(self) -> Mapping[str, str]:
         """The settings as last fetched: a job that was just started was checked with them."""
