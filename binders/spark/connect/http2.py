@@ -40,6 +40,7 @@ _SETTINGS = {
     SettingCodes.MAX_HEADER_LIST_SIZE: 64 << 10,
 }
 _PART = 64 << 10  # bytes received at once
+_MOST_BETWEEN = 4 * _PART  # bytes between two requests; of pings, each of which has to be answered
 
 # h2 takes nothing more after a GOAWAY, not even the response in progress that proxies send after it when a
 # connection is old: nginx after 1,000 requests or an hour.  So the connection is replaced before.
@@ -126,13 +127,15 @@ class Http2Connection:
 
         Takes what the server has sent since the last one: a ping, or that it ends the connection.
         """
-        now = time.monotonic()
+        now, taken = time.monotonic(), 0
         if self._requests >= _MOST_REQUESTS or now > min(self._opened + _OLDEST, self._used + _IDLE):
             return False
         try:
-            while not self._is_ending:
+            while not self._is_ending and taken < _MOST_BETWEEN:
                 self._socket.settimeout(0)
-                self._taken(self._socket.recv(_PART))
+                data = self._socket.recv(_PART)
+                taken += len(data)
+                self._taken(data)
             return False
         except (BlockingIOError, ssl.SSLWantReadError):
             pass

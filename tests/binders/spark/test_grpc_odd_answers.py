@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import time
 
@@ -10,9 +11,11 @@ from h2.connection import H2Connection
 from h2.events import DataReceived
 
 from binders.spark.connect.grpc_client import LARGEST, ServerRefused
+from binders.spark.connect.http2 import Http2Connection
 from speck.errors import BinderError, OutcomeUnknown
+from speck.testing.wire_trouble import Listener
 from testbed.servers.http2_server import HEADERS, TRAILERS, Answer, Http2Server, answered, framed
-from tests.binders.spark.test_grpc_channel import SESSION, client_of
+from tests.binders.spark.test_grpc_channel import SESSION, SETTINGS, client_of
 
 
 def in_odd_frames(state: H2Connection, stream: int) -> bytes:
@@ -161,3 +164,24 @@ def test_a_connection_that_the_server_ends_after_an_answer_is_replaced() -> None
         for _ in range(3):
             assert client.session_exists(SESSION)
         assert server.taken == 3
+
+
+class Flooding(Listener):
+    """Sends pings for as long as they are taken."""
+
+    def serve(self, connection: socket.socket) -> None:
+        ping = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + bytes(8)
+        connection.sendall(SETTINGS)
+        ends = time.monotonic() + 20  # s, within which the test has ended
+        while time.monotonic() < ends:
+            connection.sendall(1000 * ping)
+
+
+def test_a_server_that_sends_pings_without_end_is_given_up() -> None:
+    with Flooding() as server:
+        connection = Http2Connection(socket.create_connection(("127.0.0.1", server.port)))
+        connection.begin(time.monotonic() + 20)
+        begun = time.monotonic()
+        assert not connection.is_usable()
+        assert time.monotonic() - begun < 10  # s
+        connection.close()
