@@ -17,7 +17,7 @@ from binders.flink import logs, plan, probes
 from binders.flink.healthcheck import checkup_of
 from binders.flink.rest.client import FlinkRest
 from binders.flink.rest.overviews import JobLine
-from binders.flink.rest.requests import FlinkRefused
+from binders.flink.rest.requests import FlinkRefused, NotReady
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import total
 from binders.flink.state import locations
@@ -355,7 +355,7 @@ class FlinkEngine(EngineBinder):
     def _failure(self, job: str) -> str:
         """The cause of a failure; the state of the job is known without it."""
         cause = ""
-        with suppress(FlinkRefused):
+        with suppress(FlinkRefused, NotReady):
             cause = root_cause(self.rest.root_exception(job))
         return cause or "a failure that Flink does not report"
 
