@@ -27,7 +27,7 @@ from binders.flink.submission.preflight import rejection
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, Handle
-from speck.errors import BinderError, OutcomeUnknown
+from speck.errors import BinderError, OutcomeUnknown, Unreachable
 
 FIND_PATIENCE = 10.0  # s, for a job that another submit of the same attempt starts
 PENDING = 120.0  # s, for which a main method whose run was not answered may still start a job
@@ -64,7 +64,10 @@ class Launcher:
             try:
                 self._run(job, attempt, package)
             except FlinkRefused as error:
-                return self._after_rejection(job, attempt, error, requested_at)
+                try:
+                    return self._after_rejection(job, attempt, error, requested_at)
+                except Unreachable as away:  # whether it runs was not asked
+                    raise OutcomeUnknown(str(away), address=self.rest.address) from away
             cluster.labels[attempt.id] = labels_of(job_parameters(job, attempt, package.code))
             cluster.live.add(attempt.id)
             cluster.pending_submits.pop(attempt.id, None)

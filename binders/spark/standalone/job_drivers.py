@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from binders.spark.standalone.driver_registry import HEAD, DriverRegistry
 from binders.spark.standalone.driver_status import DriverStatus, is_present, last_error_line, state_of
@@ -88,20 +90,30 @@ class JobDrivers:
         begin = time.monotonic()
         while True:
             overdue = time.monotonic() - begin > timeout
-            cluster = self._master.cluster()
-            self._drivers.identify(cluster)
-            chosen = self._drivers.choose(attempt, cluster)
-            if chosen is None:
-                message = f"{self.address} has lost the driver of job {job.job_name!r}"
-                raise OutcomeUnknown(message, address=self.address)
-            driver, status = chosen
-            if status is not None and status.ran:
-                return
-            fault = self._start_fault(driver, status, cluster)
+            with self._submitted():
+                cluster = self._master.cluster()
+                self._drivers.identify(cluster)
+                chosen = self._drivers.choose(attempt, cluster)
+                if chosen is None:
+                    message = f"{self.address} has lost the driver of job {job.job_name!r}"
+                    raise OutcomeUnknown(message, address=self.address)
+                driver, status = chosen
+                if status is not None and status.ran:
+                    return
+                fault = self._start_fault(driver, status, cluster)
+                if fault or overdue:
+                    self.kill(attempt)
             if fault or overdue:
-                self.kill(attempt)
                 raise self._not_started(job, driver, fault, timeout)
             time.sleep(_POLL)
+
+    @contextmanager
+    def _submitted(self) -> Iterator[None]:
+        """No error in the block means that nothing runs: the driver was submitted before."""
+        try:
+            yield
+        except BinderError as error:
+            raise OutcomeUnknown(str(error), address=self.address) from error
 
     def _start_fault(self, driver: Driver, status: DriverStatus | None, cluster: Cluster) -> str:
         """The reason why a driver will not start its query; empty while it may."""

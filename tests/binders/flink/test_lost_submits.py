@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from binders.flink.engine import FlinkEngine
+from binders.flink.rest.requests import FlinkRefused
 from speck.core.inventory import Inventory
 from speck.core.job import Job
 from speck.core.runtime import Attempt, JobState, State
-from speck.errors import OutcomeUnknown, StateLost
+from speck.errors import OutcomeUnknown, StateLost, Unreachable
 from testbed.benches.examples import make_jar, one_site
 from testbed.benches.jobs_by_hand import make_job
 from testbed.doubles.engine_answers import FLINK_JOB, AnswerServer, flink_answers, serving
@@ -104,3 +106,21 @@ def test_a_job_that_the_same_job_manager_does_not_know_in_time_was_not_started(
     monkeypatch.setattr("binders.flink.submission.launcher.PENDING", 0.0)
     with cluster(tmp_path, "s3://states/c") as (_, engine, _):
         assert engine.find(ATTEMPT) is None
+
+
+def test_a_main_method_that_failed_may_have_started_a_job_while_its_job_manager_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its attempt would be forgotten, as one whose engine was never asked."""
+
+    def run(*_: Any) -> str:
+        raise FlinkRefused("no", address=engine.address, status=500, trace="java.lang.Error: no")
+
+    def jobs() -> Any:
+        raise Unreachable("it cannot be reached", address=engine.address)
+
+    with cluster(tmp_path, "s3://states/c") as (_, engine, job):
+        monkeypatch.setattr(engine.rest, "run", run)
+        monkeypatch.setattr(engine.rest, "jobs", jobs)
+        with pytest.raises(OutcomeUnknown, match="cannot be reached"):
+            engine.submit(job, ATTEMPT)
