@@ -214,7 +214,7 @@ def test_an_agent_that_had_no_memory_for_a_thread_answers_later_calls(
     monkeypatch.setattr("speck.link.dial.FIRST_PAUSE", 0.01)
     dialler = Dialler([url], lambda: RIGHT, lambda: HELLO, lambda *_: {"r": 7}, lambda _: None)
     dialler._room = threading.Semaphore(2)
-    thread = threading.Thread(target=dialler.run)
+    thread = threading.Thread(target=dialler.run, daemon=True)
     thread.start()
     answers: list[Any] = []
     for _ in range(20):
