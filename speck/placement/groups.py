@@ -52,8 +52,7 @@ def steps(
 
     def taken(group: tuple[int, ...]) -> MoveStep:
         following = _after_group(problem, present, after, group, waiting)
-        source, target = _ends(before, after, group)
-        return _step(problem, present, objective, following, group, source, target, shared)
+        return _step(problem, present, objective, following, group, shared)
 
     if len(waiting) > COMPARED:
         waiting.sort(key=lambda group: _rank(taken(group)), reverse=True)
@@ -64,7 +63,7 @@ def steps(
         waiting.remove(step.jobs)
         found.append(step)
     if present.homes != after.homes:
-        found.append(_step(problem, present, objective, after, (), 0, 0, shared))
+        found.append(_step(problem, present, objective, after, (), shared))
     return found
 
 
@@ -124,11 +123,10 @@ def _step(
     objective: float,
     following: Placement,
     group: tuple[int, ...],
-    source: int,
-    target: int,
     shared: Collection[int],
 ) -> MoveStep:
     """The step from the present placement, whose ``objective`` this is, to the following one."""
+    source, target = _ends(present, following, group) if group else (0, 0)
     then = evaluate(problem, following, slowest=False)
     cost = move_cost(problem, present, following, then, shared)
     gain = objective - then.objective

@@ -74,40 +74,49 @@ def move_cost(
         moved = before.sites[job] != after.sites[job]
         reads_elsewhere = any(channel in changed for channel in placed.inputs)
         if moved or reads_elsewhere:
-            starts = started[after.sites[job]] if moved else 0
-            carried = placed.state if moved and placed.stateful and job not in shared else 0.0
-            total += _job_cost(problem, job, before, after, figures, carried, reads_elsewhere, starts)
+            change = _JobChange(
+                carried=placed.state if moved and placed.stateful and job not in shared else 0.0,
+                reads_elsewhere=reads_elsewhere,
+                starts=started[after.sites[job]] if moved else 0,
+            )
+            total += _job_cost(problem, job, before, after, figures, change)
     return total
 
 
 def restart_cost(problem: Problem, placement: Placement, jobs: Collection[int], figures: Figures) -> MoveCost:
     """The cost of starting jobs in another form where they run, with ``figures`` afterwards."""
-    costs = (_job_cost(problem, job, placement, placement, figures, 0.0, False, 0) for job in jobs)
+    costs = (_job_cost(problem, job, placement, placement, figures, _JobChange()) for job in jobs)
     return sum(costs, MoveCost())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JobChange:
+    """The part of a move that concerns one job, beside its sites.
+
+    ``carried`` are the bytes of its state that move.  ``reads_elsewhere``: one of its inputs gets another
+    home.  ``starts`` are the jobs that start at its new site, itself among them.
+    """
+
+    carried: float = 0.0
+    reads_elsewhere: bool = False
+    starts: int = 0
+
+
 def _job_cost(
-    problem: Problem,
-    job: int,
-    before: Placement,
-    after: Placement,
-    figures: Figures,
-    carried: float,
-    reads_elsewhere: bool,
-    starts: int,
+    problem: Problem, job: int, before: Placement, after: Placement, figures: Figures, change: _JobChange
 ) -> MoveCost:
     placed, rate = problem.jobs[job], problem.rates.into[job]
     source, target = problem.sites[before.sites[job]], problem.sites[after.sites[job]]
-    starting = START * max(0.0, starts / (target.cores * target.speed) - 1)
-    waiting = _rewiring(problem, job, after) if reads_elsewhere else 0.0
+    starting = START * max(0.0, change.starts / (target.cores * target.speed) - 1)
+    waiting = _rewiring(problem, job, after) if change.reads_elsewhere else 0.0
     standstill = STANDSTILL[placed.engine] + max(starting, waiting)
-    if carried:  # through the coordinator, hence over both links
-        standstill += carried * (1 / source.up + 1 / target.down)
+    if change.carried:  # through the coordinator, hence over both links
+        standstill += change.carried * (1 / source.up + 1 / target.down)
     own = target.speed * placed.parallelism / (rate * placed.cost) if rate * placed.cost > 0 else math.inf
     spare = min(figures.multiplier, own) - 1
     catch_up = 0.0 if not rate else standstill / spare if spare > 0 else math.inf
     late = problem.shares[job] * standstill * (standstill + catch_up) / 2 if rate else 0.0
-    return MoveCost(jobs=1, standstill=standstill, catch_up=catch_up, late=late, state=carried)
+    return MoveCost(jobs=1, standstill=standstill, catch_up=catch_up, late=late, state=change.carried)
 
 
 def _rewiring(problem: Problem, job: int, after: Placement) -> float:
