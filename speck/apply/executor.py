@@ -73,7 +73,7 @@ from speck.binder.retry import is_transient, with_retries
 from speck.core.job import Job
 from speck.core.lifecycle import ActionState
 from speck.core.plan import Action, Keep, Plan, Stop
-from speck.core.schedule import Step, StepKey, StepKind, schedule
+from speck.core.schedule import Leftovers, Step, StepKey, StepKind, schedule
 from speck.core.settings import Settings
 from speck.core.waves import Wave
 from speck.errors import SpeckError, StoreError
@@ -98,10 +98,7 @@ def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
     records = store.jobs(planned.composition)  # not one by one: they are many
     found = [(record, actions[record.name]) for record in records if record.name in actions]
     by_name = {record.name: record for record in records}
-    return schedule(
-        plan,
-        delete_all=not planned.desired,
-        left_behind=left_behind,
+    leftovers = Leftovers(
         reached={
             record.name
             for record, action in found
@@ -109,8 +106,14 @@ def schedule_of(store: Store, planned: PlannedChange) -> tuple[Step, ...]:
         },
         fallbacks=fallbacks_of(store, plan, by_name, left_behind),
         prunable={record.name for record, _ in found if len(record.sessions) > 1 or record.garbage_states},
-        waves=[each.jobs for each in planned.waves],
         left=left_sources(History(store), plan, by_name),
+    )
+    return schedule(
+        plan,
+        leftovers,
+        delete_all=not planned.desired,
+        left_behind=left_behind,
+        waves=[each.jobs for each in planned.waves],
     )
 
 

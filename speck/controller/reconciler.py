@@ -37,7 +37,7 @@ from speck.core.job import Job
 from speck.core.lifecycle import ActionState, AttemptPhase, OperationKind, OperationState
 from speck.core.plan import Action, Keep, Move, Plan, Start, Update, make_plan
 from speck.core.runtime import Drift, JobState, JobStatus
-from speck.core.schedule import schedule
+from speck.core.schedule import Leftovers, schedule
 from speck.errors import Busy, SpeckError, StoreError
 from speck.loop import Loop
 from speck.observe.metrics import Metrics
@@ -352,12 +352,9 @@ class Reconciler:
             silent = {**silent, **self._probe(asked, candidates, observation)}
         awaited = {each.job.job_name for each in unfinished}
         pending = dict.fromkeys(fallbacks.keys() - named.keys() - awaited, "is not running yet")
-        steps = schedule(
-            plan,
-            delete_all=not snapshot.desired,
-            left=left_sources(self.deployments.history, plan, snapshot.records),
-            fallbacks=fallbacks,
-        )
+        left = left_sources(self.deployments.history, plan, snapshot.records)
+        leftovers = Leftovers(fallbacks=fallbacks, left=left)
+        steps = schedule(plan, leftovers, delete_all=not snapshot.desired)
         return gate_actions(plan, steps, engines, begun, delayed, silent, left_behind, pending)
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:

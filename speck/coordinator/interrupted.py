@@ -19,7 +19,7 @@ from speck.core.clocks import Clock
 from speck.core.job import Job
 from speck.core.lifecycle import ActionKind, OperationKind, OperationState
 from speck.core.plan import Keep, Plan
-from speck.core.schedule import schedule
+from speck.core.schedule import Leftovers, schedule
 from speck.errors import SpeckError, StoreError, one_line
 from speck.store import Head, Store
 from speck.store.deployments import Deployments, Snapshot
@@ -121,7 +121,8 @@ class InterruptedOperations:
         )
         begun = snapshot.begun(self.store.first_attempt)
         left = left_sources(self.deployments.history, plan, snapshot.records)
-        steps = schedule(plan, delete_all=not snapshot.desired, left=left, fallbacks=fallbacks)
+        leftovers = Leftovers(fallbacks=fallbacks, left=left)
+        steps = schedule(plan, leftovers, delete_all=not snapshot.desired)
         return with_blocked(plan, steps, early, begun)
 
     def _is_early(self, job: str) -> bool:

@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from graphlib import TopologicalSorter
-from types import MappingProxyType
 from typing import Any
 
 from speck.core.graph import Endpoint, Graph, outputs_of, source_of
@@ -74,36 +73,48 @@ class Step:
         return self.kind, self.subject
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """The traces of earlier operations, on which the order of the next one depends.
+
+    ``reached`` are the jobs that had a session or an attempt once: others can be stopped without their
+    broker.  ``fallbacks`` are the former forms of jobs on trial, which can be started again until the present
+    ones have come up, ``prunable`` the jobs with sessions or states of earlier changes.  ``left`` are the
+    sources of sessions that jobs leave, by name, besides those that their former forms read.
+    """
+
+    reached: Collection[str] = frozenset()
+    fallbacks: Mapping[str, Job] = field(default_factory=dict)
+    prunable: Collection[str] = frozenset()
+    left: Mapping[str, Collection[Endpoint]] = field(default_factory=dict)
+
+
+_NO_LEFTOVERS = Leftovers()
+
+
 def schedule(
     plan: Plan,
+    leftovers: Leftovers = _NO_LEFTOVERS,
     *,
     delete_all: bool = False,
     left_behind: Collection[str] = frozenset(),
-    reached: Collection[str] = frozenset(),
-    fallbacks: Mapping[str, Job] = MappingProxyType({}),
-    prunable: Collection[str] = frozenset(),
     waves: Sequence[Collection[str]] = (),
-    left: Mapping[str, Collection[Endpoint]] = MappingProxyType({}),
 ) -> tuple[Step, ...]:
     """The steps of a plan, each after those that it needs; a kept job has none unless named here.
 
     ``delete_all``: the whole composition goes, so nothing is drained.  ``left_behind`` are addresses that are
-    not asked.  ``reached`` are the jobs that had a session or an attempt once: others can be stopped without
-    their broker.  ``fallbacks`` are the former forms of jobs on trial, which can be started again until the
-    present ones have come up, ``prunable`` the jobs with sessions or states of earlier changes.
-    ``waves`` are all jobs, in the order of a roll-out: between two waves, the jobs of the former one settle.
-    No running job of a later wave is touched before; sessions are made beforehand.  ``left`` are the sources
-    of sessions that jobs leave, by name, besides those that their former forms read.
+    not asked.  ``waves`` are all jobs, in the order of a roll-out: between two waves, the jobs of the former
+    one settle.  No running job of a later wave is touched before; sessions are made beforehand.
 
     Linear in the jobs of the plan, and in the pairs of a changed writer and a changed reader of its output.
     """
-    actions = _changing(plan)
+    actions, fallbacks = _changing(plan), leftovers.fallbacks
     wave_of = {job: number for number, jobs in enumerate(waves) for job in jobs}
-    leaving = rewirings(actions, delete_all=delete_all, left=left)
-    order = _order(plan, leaving, wave_of, fallbacks, left)
+    leaving = rewirings(actions, delete_all=delete_all, left=leftovers.left)
+    order = _order(plan, leaving, wave_of, leftovers)
     awaited = order.reverting_writers() - actions.keys()  # kept
     last = {name: _last_step(action, fallbacks) for name, action in actions.items()}
-    brokers = {name: _brokers(action, left_behind, reached) for name, action in actions.items()}
+    brokers = {name: _brokers(action, left_behind, leftovers.reached) for name, action in actions.items()}
     changed_jobs = Graph.of(each.job for each in actions.values() if not isinstance(each, Stop)).with_parked
     on_jobs = [
         step for name in order.names(actions) for step in _steps_of(actions[name], order, changed_jobs, last)
@@ -113,7 +124,7 @@ def schedule(
         *(Step(StepKind.PREPARE, name, _on(StepKind.BROKER, brokers[name])) for name in actions),
         *(Step(StepKind.AWAIT_RUNNING, name) for name in sorted(awaited)),
         *_in_waves(on_jobs, waves, wave_of, last),
-        *_unfinished(plan, last, fallbacks.keys() - awaited, set(prunable) - awaited),
+        *_unfinished(plan, last, fallbacks.keys() - awaited, set(leftovers.prunable) - awaited),
     )
 
 
@@ -178,11 +189,7 @@ class _Order:
 
 
 def _order(
-    plan: Plan,
-    leaving: Mapping[str, Rewiring],
-    wave_of: Mapping[str, int],
-    fallbacks: Mapping[str, Job],
-    left: Mapping[str, Collection[Endpoint]],
+    plan: Plan, leaving: Mapping[str, Rewiring], wave_of: Mapping[str, int], leftovers: Leftovers
 ) -> _Order:
     actions = _changing(plan)
     kept = {each.job.job_name: each.job for each in plan.actions if isinstance(each, Keep)}
@@ -194,7 +201,7 @@ def _order(
         for name in jobs:
             heirs[name].append(heir)
     added = {each.partitioner: each.combiners for each in growing_splits(actions)}
-    found = _reverting(_outputs_again(plan, fallbacks), leaving, changes, left)
+    found = _reverting(_outputs_again(plan, leftovers.fallbacks), leaving, changes, leftovers.left)
     waited = {name: frozenset(_not_later(writers, name, wave_of)) for name, writers in found.items()}
     reverting = {name: writers for name, writers in waited.items() if writers}
     if reverting and _wait_for_each_other(reverting, drained, replaced, added):  # in forms of two revisions

@@ -20,7 +20,7 @@ from speck.coordinator import Coordinator, build
 from speck.core.job import Composition, Job
 from speck.core.plan import Plan
 from speck.core.runtime import Attempt, Handle
-from speck.core.schedule import Step, schedule
+from speck.core.schedule import Leftovers, Step, schedule
 from speck.core.settings import Settings
 from speck.errors import OutcomeUnknown, Rejected, Unreachable
 from speck.store import RetryState, Store
@@ -566,10 +566,10 @@ def test_a_defect_in_the_plan_of_one_operation_keeps_no_server_from_starting(
             actions = [each | {"state": "pending"} for each in data["actions"]]
             transaction.put_operation(data["id"], data | {"state": "running", "actions": actions})
 
-    def cyclic(plan: Plan, **options: Any) -> tuple[Step, ...]:
+    def cyclic(plan: Plan, *leftovers: Leftovers, **options: Any) -> tuple[Step, ...]:
         if "a" in {each.job.job_name for each in plan.actions}:
             raise CycleError("nodes are in a cycle", ["a", "a"])
-        return schedule(plan, **options)
+        return schedule(plan, *leftovers, **options)
 
     monkeypatch.setattr("speck.coordinator.interrupted.schedule", cyclic)
     coordinator = begin()

@@ -8,7 +8,7 @@ from speck.controller.gate import GatedPlan, engines_of, gate_actions
 from speck.core.graph import Endpoint
 from speck.core.job import Job
 from speck.core.plan import Deployed, Plan, make_plan
-from speck.core.schedule import schedule
+from speck.core.schedule import Leftovers, schedule
 from testbed.benches.jobs_by_hand import chain
 
 E1, E2, B1, B2 = "sc://e1:1", "sc://e2:1", "tcp://b1:1883", "tcp://b2:1883"
@@ -31,7 +31,7 @@ def gated(
     left: dict[str, list[Endpoint]] | None = None,
 ) -> GatedPlan:
     engines = {each.job.job_name: engines_of(each) for each in plan.actions}
-    steps = schedule(plan, delete_all=delete_all, left=left or {})
+    steps = schedule(plan, Leftovers(left=left or {}), delete_all=delete_all)
     return gate_actions(plan, steps, engines, set(begun), delayed or {}, silent or {}, left_behind)
 
 

@@ -19,7 +19,7 @@ from speck.controller.reconciler import NEVER
 from speck.coordinator import build
 from speck.core.plan import Plan
 from speck.core.runtime import Drift, JobState
-from speck.core.schedule import Step, schedule
+from speck.core.schedule import Leftovers, Step, schedule
 from speck.core.settings import Settings
 from speck.errors import (
     Busy,
@@ -94,10 +94,10 @@ def test_a_composition_that_cannot_be_ordered_keeps_no_other_from_healing(
     world.crash("a")
     world.crash("b")
 
-    def cyclic(plan: Plan, **options: Any) -> tuple[Step, ...]:
+    def cyclic(plan: Plan, *leftovers: Leftovers, **options: Any) -> tuple[Step, ...]:
         if "a" in {each.job.job_name for each in plan.actions}:
             raise CycleError("nodes are in a cycle", ["a", "a"])
-        return schedule(plan, **options)
+        return schedule(plan, *leftovers, **options)
 
     monkeypatch.setattr("speck.controller.reconciler.schedule", cyclic)
     with monkeypatch.context() as patched:

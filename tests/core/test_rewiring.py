@@ -9,7 +9,7 @@ import pytest
 from speck.core.graph import Endpoint
 from speck.core.job import Job
 from speck.core.rewiring import rewirings
-from speck.core.schedule import StepKind, schedule
+from speck.core.schedule import Leftovers, StepKind, schedule
 from testbed.benches.jobs_by_hand import make_job
 from tests.core.plans_by_hand import (
     A_ELSEWHERE,
@@ -79,7 +79,7 @@ def test_a_reader_waits_for_the_writers_of_each_session_that_it_leaves(topic: st
     actions = {each.job.job_name: each for each in plan.actions}
     assert {name: each.writers for name, each in rewirings(actions).items()} == {"b": frozenset()}
     assert rewirings(actions, left=left)["b"].writers == {"a"}
-    drain = next(each for each in schedule(plan, left=left) if each.kind is StepKind.DRAIN)
+    drain = next(each for each in schedule(plan, Leftovers(left=left)) if each.kind is StepKind.DRAIN)
     assert (StepKind.AWAIT_RUNNING, "a") in drain.needs
 
 

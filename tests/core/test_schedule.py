@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from speck.core.job import Job
 from speck.core.plan import Plan
-from speck.core.schedule import Step, StepKind, blocked, schedule, schedule_data
+from speck.core.schedule import Leftovers, Step, StepKind, blocked, schedule, schedule_data
 from testbed.benches.jobs_by_hand import chain, make_job
 from tests.core.plans_by_hand import (
     A_ELSEWHERE,
@@ -120,7 +120,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a query gets a cut": (
         planned([WHOLE], PARTS),
-        {"reached": ["q"]},
+        {"leftovers": Leftovers(reached=["q"])},
         """
         broker tcp://b1:1883
         prepare q : broker tcp://b1:1883
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a query loses its cut, behind another job that leaves": (
         planned([make_job("b", "x", "t0"), *PARTS], [WHOLE]),
-        {"reached": ["b", "q.a", "q.rest"]},
+        {"leftovers": Leftovers(reached=["b", "q.a", "q.rest"])},
         """
         broker tcp://b1:1883
         prepare b : broker tcp://b1:1883
@@ -152,7 +152,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a part of a query that has run before": (
         planned([WHOLE, PARTS[0]], [replace(PARTS[0], trigger="1 second"), PARTS[1]], "q.a"),
-        {"reached": ["q", "q.a"]},
+        {"leftovers": Leftovers(reached=["q", "q.a"])},
         """
         broker tcp://b1:1883
         prepare q : broker tcp://b1:1883
@@ -263,7 +263,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a dead writer on trial": (
         planned([A, B], [A_ELSEWHERE, B_ELSEWHERE], "a"),
-        {"fallbacks": {"a": A}},
+        {"leftovers": Leftovers(fallbacks={"a": A})},
         """
         broker tcp://b1:1883
         prepare a : broker tcp://b1:1883
@@ -277,7 +277,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a kept writer on trial": (
         planned([A_ELSEWHERE, B], [A_ELSEWHERE, B_ELSEWHERE]),
-        {"fallbacks": {"a": A}},
+        {"leftovers": Leftovers(fallbacks={"a": A})},
         """
         broker tcp://b1:1883
         prepare b : broker tcp://b1:1883
@@ -289,7 +289,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a writer on trial that is dead": (
         planned([A_ELSEWHERE, B], [A_ELSEWHERE, B_ELSEWHERE], "a"),
-        {"fallbacks": {"a": A}},
+        {"leftovers": Leftovers(fallbacks={"a": A})},
         """
         broker tcp://b1:1883
         prepare a : broker tcp://b1:1883
@@ -303,7 +303,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a kept job on trial that writes elsewhere": (
         planned([A, B, C], [A, replace(B, source_topic="x1"), C]),
-        {"fallbacks": {"c": replace(C, trigger="1 second")}},
+        {"leftovers": Leftovers(fallbacks={"c": replace(C, trigger="1 second")})},
         """
         broker tcp://b1:1883
         prepare b : broker tcp://b1:1883
@@ -315,7 +315,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a branch goes": (
         planned([A, B, C], [make_job("k", "p", "q")]),
-        {"reached": ALL},
+        {"leftovers": Leftovers(reached=ALL)},
         """
         broker tcp://b1:1883
         prepare a : broker tcp://b1:1883
@@ -333,7 +333,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "all goes, and nothing is drained": (
         planned([A, B], []),
-        {"delete_all": True, "reached": ALL},
+        {"leftovers": Leftovers(reached=ALL), "delete_all": True},
         """
         broker tcp://b1:1883
         prepare a : broker tcp://b1:1883
@@ -344,7 +344,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "what never reached its broker goes without it": (
         planned([A, B, C], [A]),
-        {"reached": {"c"}},
+        {"leftovers": Leftovers(reached={"c"})},
         """
         broker tcp://b1:1883
         prepare b
@@ -357,7 +357,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "what goes is not waited for where it is left behind": (
         planned([A, B], [A]),
-        {"reached": ALL, "left_behind": {B1}},
+        {"leftovers": Leftovers(reached=ALL), "left_behind": {B1}},
         """
         prepare b
         drain b : prepare b
@@ -384,7 +384,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "a resumed operation": (
         planned([A, B, C], [A, B, replace(C, trigger="1 second")]),
-        {"fallbacks": {"b": B}},
+        {"leftovers": Leftovers(fallbacks={"b": B})},
         """
         broker tcp://b1:1883
         prepare c : broker tcp://b1:1883
@@ -395,7 +395,7 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
     ),
     "prunings": (
         planned([A, B, C], [A, B, replace(C, trigger="1 second")]),
-        {"fallbacks": {"b": B}, "prunable": {"a", "b", "c"}},
+        {"leftovers": Leftovers(fallbacks={"b": B}, prunable={"a", "b", "c"})},
         """
         broker tcp://b1:1883
         prepare c : broker tcp://b1:1883
@@ -406,7 +406,11 @@ CASES: dict[str, tuple[Plan, dict[str, Any], str]] = {
         prune a : changed traffic
         """,
     ),
-    "prunings alone": (planned([A, B], [A, B]), {"prunable": {"a", "b"}}, "prune a\nprune b"),
+    "prunings alone": (
+        planned([A, B], [A, B]),
+        {"leftovers": Leftovers(prunable={"a", "b"})},
+        "prune a\nprune b",
+    ),
 }
 
 
@@ -418,7 +422,7 @@ def test_the_steps_of_a_plan(plan: Plan, given: dict[str, Any], expected: str) -
 
 
 def test_the_steps_as_data_are_numbered_and_name_the_numbers_of_their_needs() -> None:
-    found = schedule(planned([A, B], [A, replace(B, trigger="1 second")]), prunable={"a"})
+    found = schedule(planned([A, B], [A, replace(B, trigger="1 second")]), Leftovers(prunable={"a"}))
     assert schedule_data(found) == [
         {"number": 1, "kind": "broker", "subject": B1, "needs": []},
         {"number": 2, "kind": "prepare", "subject": "b", "needs": [1]},
@@ -457,13 +461,12 @@ def test_each_step_comes_once_and_after_those_that_it_needs(
     former: list[Job], desired: list[Job], tried: list[Job], some_jobs: set[str], others: set[str]
 ) -> None:
     plan = planned(former, desired, *some_jobs)
-    found = schedule(
-        plan,
-        delete_all=not desired,
+    leftovers = Leftovers(
         reached=some_jobs,
         fallbacks={job.job_name: job for job in tried},
         prunable=some_jobs | others,
     )
+    found = schedule(plan, leftovers, delete_all=not desired)
     before: set[tuple[StepKind, str]] = set()
     for step in found:
         assert step.needs <= before
@@ -478,7 +481,7 @@ def test_the_steps_of_many_jobs_cost_as_much_each() -> None:
     """Prunings have one need in common, not all steps each."""
     former = [make_job(f"j{number}", f"in{number}", f"out{number}") for number in range(2000)]
     desired = [replace(job, trigger="1 second") if index % 2 else job for index, job in enumerate(former)]
-    found = schedule(planned(former, desired), prunable={job.job_name for job in former})
+    found = schedule(planned(former, desired), Leftovers(prunable={job.job_name for job in former}))
     assert sum(len(each.needs) for each in found) < 5 * len(former)
 
 
@@ -503,7 +506,7 @@ def test_a_job_that_parks_waits_for_a_reader_without_a_session() -> None:
 
 
 def test_a_new_form_of_a_query_waits_for_the_end_of_the_former_one() -> None:
-    found = schedule(planned([WHOLE], PARTS), reached={"q"})
+    found = schedule(planned([WHOLE], PARTS), Leftovers(reached={"q"}))
     waits = "waits for job 'q', which is silent"
     assert blocked(found, {"q": "is silent"}, {"q.a", "q.rest"}) == {
         "q": "is silent",
@@ -513,7 +516,8 @@ def test_a_new_form_of_a_query_waits_for_the_end_of_the_former_one() -> None:
 
 
 def test_another_query_waits_for_nobody() -> None:
-    found = schedule(planned([WHOLE], [query("r.rest", "f/+", "t2", of="r", role="rest")]), reached={"q"})
+    plan = planned([WHOLE], [query("r.rest", "f/+", "t2", of="r", role="rest")])
+    found = schedule(plan, Leftovers(reached={"q"}))
     assert blocked(found, {"q": "is silent"}, frozenset()) == {"q": "is silent"}
 
 
@@ -554,5 +558,5 @@ def test_no_job_waits_where_all_goes() -> None:
 
 def test_a_composition_with_the_name_of_a_job_blocks_nothing() -> None:
     plan = planned([A, B], [replace(A, trigger="1 second"), B])
-    found = schedule(replace(plan, composition="a"), prunable={"b"})
+    found = schedule(replace(plan, composition="a"), Leftovers(prunable={"b"}))
     assert blocked(found, {"a": "is silent"}, frozenset()) == {"a": "is silent"}

@@ -14,7 +14,7 @@ from speck.core.graph import Graph
 from speck.core.job import Job, form_fingerprint
 from speck.core.plan import Deployed, Start, Stop, make_plan, plan_data, refused_splits
 from speck.core.rewiring import rewirings
-from speck.core.schedule import StepKey, StepKind, schedule
+from speck.core.schedule import Leftovers, StepKey, StepKind, schedule
 from speck.core.split import PARTITIONERS, Place, Split, expand, groups
 from testbed.benches.examples import job
 
@@ -161,10 +161,10 @@ def test_a_stopped_split_drains_along_its_edges() -> None:
 
 
 def steps_of(
-    before: Mapping[str, Job], after: Mapping[str, Job], **more: Any
+    before: Mapping[str, Job], after: Mapping[str, Job], *leftovers: Leftovers, **more: Any
 ) -> dict[StepKey, frozenset[StepKey]]:
     plan = make_plan("test", 1, after, {name: Deployed(each) for name, each in before.items()})
-    steps = {each.key: each.needs for each in schedule(plan, **more)}
+    steps = {each.key: each.needs for each in schedule(plan, *leftovers, **more)}
     TopologicalSorter(steps).prepare()
     return steps
 
@@ -212,8 +212,8 @@ def test_a_combiner_that_is_behind_the_arguments_of_its_partitioner_drains_too()
     half = {**before, "hot.partitioner": edited["hot.partitioner"]}
     drain, prepared = (StepKind.DRAIN, "hot.combiner-0"), (StepKind.PREPARE, "hot.combiner-0")
     assert steps_of(half, edited)[drain] == {prepared}
-    fallbacks = {"hot.partitioner": before["hot.partitioner"]}
-    assert steps_of(half, edited, fallbacks=fallbacks)[drain] == {prepared, PARTITIONER}
+    leftovers = Leftovers(fallbacks={"hot.partitioner": before["hot.partitioner"]})
+    assert steps_of(half, edited, leftovers)[drain] == {prepared, PARTITIONER}
 
 
 def test_a_partitioner_gets_combiners_that_have_been_started() -> None:
