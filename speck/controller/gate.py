@@ -7,8 +7,7 @@ while a job that waits itself blocks it (:func:`~speck.core.schedule.blocked`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Set
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from speck.core.plan import Action, Keep, Move, Plan, Stop, Update
 from speck.core.schedule import Step, blocked
@@ -41,33 +40,42 @@ def brokers_of(action: Action) -> set[str]:
     return {action.job.source_broker, action.job.sink_broker}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blockers:
+    """The reasons for which actions wait, beside other actions.
+
+    ``delayed`` has the reasons of jobs that wait by themselves, ``pending`` those of kept jobs that have not
+    come up, for which others wait, by job name.  ``silent`` has those of engines and brokers that do not
+    answer, by address; ``left_behind`` are the addresses of which jobs that leave them need no answer.
+    """
+
+    delayed: Mapping[str, str] = field(default_factory=dict)
+    pending: Mapping[str, str] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
+    left_behind: Set[str] = frozenset()
+
+
 def gate_actions(
     plan: Plan,
     steps: Collection[Step],
     engines: Mapping[str, Set[EngineKey]],
     begun: Set[str],
-    delayed: Mapping[str, str],
-    silent: Mapping[str, str],
-    left_behind: Set[str] = frozenset(),
-    pending: Mapping[str, str] = MappingProxyType({}),
+    blockers: Blockers,
 ) -> GatedPlan:
     """Divide the actions of a plan, whose schedule has these ``steps``.
 
-    ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once;
-    ``delayed`` the reasons of jobs that wait by themselves; ``silent`` the engines and brokers that do
-    not answer, by address, with their reasons; ``left_behind`` the addresses of which no answer is needed,
-    for jobs that leave them; ``pending`` the reasons of kept jobs that have not come up, for which others
-    wait.
+    ``engines`` are those that each action asks, by job name; ``begun`` the jobs that had an attempt once.
     """
     actions = {each.job.job_name: each for each in plan.actions if not isinstance(each, Keep)}
+    delayed, silent = blockers.delayed, blockers.silent
     waits = {name: delayed[name] for name in actions if name in delayed}
     for name, action in actions.items():
         addresses = {address for _, address in engines[name]} | brokers_of(action)
-        addresses -= left_behind - _stays_at(action)
+        addresses -= blockers.left_behind - _stays_at(action)
         reasons = [f"waits for {address}: {silent[address]}" for address in sorted(addresses & silent.keys())]
         if reasons and name not in waits:
             waits[name] = reasons[0]
-    found = with_blocked(plan, steps, {**waits, **pending}, begun)
+    found = with_blocked(plan, steps, {**waits, **blockers.pending}, begun)
     waits = {name: found[name] for name in actions if name in found}
     return GatedPlan(tuple(action for name, action in actions.items() if name not in waits), waits)
 

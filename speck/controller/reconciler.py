@@ -27,7 +27,7 @@ from speck.binder.pool import BinderPool
 from speck.controller.backoff import Backoff
 from speck.controller.drift import GONE, Drifted, find_drifts
 from speck.controller.drift_notes import DriftNotes
-from speck.controller.gate import GatedPlan, brokers_of, engines_of, gate_actions
+from speck.controller.gate import Blockers, GatedPlan, brokers_of, engines_of, gate_actions
 from speck.controller.orphans import Orphans
 from speck.controller.reaper import Reaper
 from speck.controller.reports import AgentReports
@@ -355,7 +355,8 @@ class Reconciler:
         left = left_sources(self.deployments.history, plan, snapshot.records)
         leftovers = Leftovers(fallbacks=fallbacks, left=left)
         steps = schedule(plan, leftovers, delete_all=not snapshot.desired)
-        return gate_actions(plan, steps, engines, begun, delayed, silent, left_behind, pending)
+        blockers = Blockers(delayed=delayed, pending=pending, silent=silent, left_behind=left_behind)
+        return gate_actions(plan, steps, engines, begun, blockers)
 
     def _own_delays(self, plan: Plan, drifted: Mapping[str, Drifted]) -> Iterable[tuple[str, str]]:
         """The reasons of jobs that wait by themselves, by job name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from speck.controller.gate import GatedPlan, engines_of, gate_actions
+from speck.controller.gate import Blockers, GatedPlan, engines_of, gate_actions
 from speck.core.graph import Endpoint
 from speck.core.job import Job
 from speck.core.plan import Deployed, Plan, make_plan
@@ -32,7 +32,8 @@ def gated(
 ) -> GatedPlan:
     engines = {each.job.job_name: engines_of(each) for each in plan.actions}
     steps = schedule(plan, Leftovers(left=left or {}), delete_all=delete_all)
-    return gate_actions(plan, steps, engines, set(begun), delayed or {}, silent or {}, left_behind)
+    blockers = Blockers(delayed=delayed or {}, silent=silent or {}, left_behind=left_behind)
+    return gate_actions(plan, steps, engines, set(begun), blockers)
 
 
 def due(found: GatedPlan) -> list[str]:
