@@ -16,7 +16,6 @@ from speck.errors import SpeckError, Unreachable
 from speck.store import Store
 
 _LOOK = 1.0  # s between two observations of all jobs
-_PATIENCE = 15.0  # s, for the answers of all engines to one look
 
 
 class Unhealthy(SpeckError):
@@ -60,7 +59,6 @@ class Settling:
         asked = ask(
             engines,
             lambda name: self.pool.engine(watched[name]).statuses(engines[name].values()),
-            _PATIENCE,
             name="settle",
         )
         away = ""

@@ -23,6 +23,7 @@ from typing import Generic, TypeVar
 from speck.errors import OutcomeUnknown, SpeckError
 
 AT_ONCE = 16  # places that are asked at a time, for the memory and the processor of the coordinator
+PATIENCE = 15.0  # s, for the answers of all: the first of an engine that has just started takes seconds
 GRACE = 0.5  # s without any answer, after which those who are asked leave their places to others
 CLOSING = 2.0  # s, for which the end of a part waits for its calls: their results are not used
 IDLE = 32  # threads that wait for a call at most: some 100 KB each
@@ -50,7 +51,7 @@ class Asked(Generic[_Place, _Answer]):
 def ask(
     places: Iterable[_Place],
     call: Callable[[_Place], _Answer],
-    patience: float,
+    patience: float = PATIENCE,
     *,
     at_once: int = AT_ONCE,
     grace: float = GRACE,

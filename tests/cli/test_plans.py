@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from flask import request
 
+from speck.binder.asking import ask
 from speck.errors import Rejected
 from testbed.servers.rest import RestServer, yaml_of
 from tests.fixtures.speck_command import Speck
@@ -82,7 +84,7 @@ def test_a_deletion_and_a_rollback_show_them_too(speck: Speck, rest: RestServer,
 def test_a_silent_place_does_not_delay_the_plan(
     speck: Speck, rest: RestServer, two: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("speck.coordinator.planning.reachability.PATIENCE", 0.2)
+    monkeypatch.setattr("speck.coordinator.planning.reachability.ask", partial(ask, patience=0.2))
     hold = rest.world.hold("capacity")
     said = speck("plan", str(two))
     hold.release()

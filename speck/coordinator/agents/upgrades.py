@@ -45,7 +45,6 @@ from speck.store.deployments import Deployments, by_engine
 _ASKING = 10.0  # s, for an agent to say whether it can be upgraded
 _RETURNING = 120.0  # s, for an agent that has installed the version to be connected again
 _IDLE = 300.0  # s, for changes of jobs at a wave's sites to end
-_PATIENCE = 15.0  # s, for engines to say which jobs run
 LOOK = 1.0  # s between two polls
 
 _log = logging.getLogger(__name__)
@@ -302,7 +301,6 @@ class Upgrades:
         asked = ask(
             at,
             lambda key: self.pool.engine(at[key][0][0]).statuses([handle for _, handle in at[key]]),
-            _PATIENCE,
             name="upgrade",
         )
         return {

@@ -17,8 +17,6 @@ from speck.core.runtime import Handle
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
 from speck.store.deployments import Snapshot
 
-PATIENCE = 15.0  # s, for the answers of all: the first of an engine that has just started takes seconds
-
 _Engine = TypeVar("_Engine", bound=Hashable)
 
 
@@ -76,7 +74,7 @@ def silent_engines(pool: BinderPool, addresses: Collection[str]) -> Set[str]:
 
 def _silent(engines: Collection[_Engine], engine_of: Callable[[_Engine], EngineBinder]) -> dict[_Engine, str]:
     """The reasons why engines cannot take a job now; one that answers is left out."""
-    asked = ask(engines, lambda each: engine_of(each).capacity(), PATIENCE, name="portability")
+    asked = ask(engines, lambda each: engine_of(each).capacity(), name="portability")
     return {
         engine: f"cannot be reached: {error}"
         for engine, error in asked.failures().items()

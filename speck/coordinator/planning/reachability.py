@@ -12,8 +12,6 @@ from speck.core.job import Job
 from speck.core.plan import Action, Keep, Move, Plan, Stop, UnreachablePlace, Update
 from speck.errors import Rejected, one_line
 
-PATIENCE = 15.0  # s, for the answers of all: the first of an engine that has just started takes seconds
-
 _Place = tuple[str, str, str]  # "engine" or "broker", the engine's kind, the address
 
 
@@ -47,7 +45,7 @@ class Reachability:
         self, places: Collection[_Place], starting: Collection[str]
     ) -> Mapping[_Place, tuple[str, bool]]:
         """The reason why each place cannot be used, and true if it answers nevertheless."""
-        asked = ask(places, lambda place: self._check(place, place[2] in starting), PATIENCE, name="reach")
+        asked = ask(places, lambda place: self._check(place, place[2] in starting), name="reach")
         return {
             place: (one_line(error), isinstance(error, Rejected)) for place, error in asked.failures().items()
         }

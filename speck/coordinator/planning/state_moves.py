@@ -19,8 +19,6 @@ from speck.errors import Fault, OutcomeUnknown, Unreachable, one_line
 from speck.store.artifacts import Artifacts
 from speck.store.deployments import Snapshot
 
-PATIENCE = 15.0  # s, for the answers of all
-
 
 @dataclass(frozen=True)
 class StateMoves:
@@ -38,7 +36,7 @@ class StateMoves:
         """The reasons of the engines, by job name."""
         asked = dict(self._asked(plan, snapshot))
         transfer = StateTransfer(self.pool, self.limit, lambda call: None)
-        found = ask(asked, lambda name: transfer.fault(*asked[name]), PATIENCE, name="state")
+        found = ask(asked, lambda name: transfer.fault(*asked[name]), name="state")
         refusals = {
             name: one_line(error)
             for name, error in found.errors.items()
