@@ -5,22 +5,19 @@ Pictures need matplotlib and networkx (the extra ``speck[graph]``), which no oth
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from speck.cli.draw.folding import folded
 from speck.cli.draw.grouping import SiteGroup, by_site
+from speck.cli.draw.picture_file import check_suffix, writing
 from speck.core.graph import Graph
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.errors import Fault, InvalidInput, SpeckError
 
 __all__ = ["declared_text", "draw_image", "draw_text", "folded"]
 
 OUTSIDE = "(outside)"
-PICTURE_SUFFIXES = (".svg", ".png")
-_INSTALL = "pip install 'speck[graph]'"
 
 
 def draw_text(jobs: Iterable[Job], inventory: Inventory) -> str:
@@ -28,7 +25,7 @@ def draw_text(jobs: Iterable[Job], inventory: Inventory) -> str:
 
     ``(outside)`` marks a topic that no job of the composition writes, or reads.
 
-    Raises :class:`InvalidInput` for a cycle.
+    Raises :class:`~speck.errors.InvalidInput` for a cycle.
     """
     graph = Graph.of(jobs)
     groups = by_site(graph, inventory)
@@ -57,26 +54,16 @@ def draw_image(
 
     The ``declared`` sources and sinks stand below the sites, with their descriptions.
 
-    Raises :class:`InvalidInput` for another suffix, a cycle, or a path that cannot be written, and
-    :class:`SpeckError` where the extra ``speck[graph]`` is not installed.
+    Raises :class:`~speck.errors.InvalidInput` for another suffix, a cycle, or a path that cannot be written,
+    and :class:`~speck.errors.SpeckError` where the extra ``speck[graph]`` is not installed.
     """
     target = Path(path)
-    if target.suffix.lower() not in PICTURE_SUFFIXES:
-        message = f"picture {str(path)!r} has an unknown suffix (expected {' or '.join(PICTURE_SUFFIXES)})"
-        raise InvalidInput([Fault(message, value=str(path))], "picture")
+    check_suffix(target)
     graph = Graph.of(jobs)
-    # The warning of a home directory without a place for its cache does not concern a single picture.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    try:
+    with writing(target):
         from speck.cli.draw.picture import draw  # here, since matplotlib takes a second to import
-    except ModuleNotFoundError as error:
-        message = f"a picture needs the package {error.name}, which is not installed ({_INSTALL})"
-        raise SpeckError(message) from error
-    try:
+
         draw(graph, by_site(graph, inventory), target, declared or {})
-    except OSError as error:
-        message = f"picture {str(path)!r} cannot be written: {error.strerror}"
-        raise InvalidInput([Fault(message, value=str(path))], "picture") from error
 
 
 def _row(graph: Graph, name: str, places: Mapping[str, str]) -> tuple[str, str, str, str]:

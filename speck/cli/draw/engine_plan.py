@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from speck.cli.draw.picture_file import check_suffix, picture_error, writing
 from speck.core.engine_plan import EnginePlan, PlanEdge, PlanNode, ShipStrategy
-from speck.errors import Fault, InvalidInput, SpeckError
 from speck.placement.plan_graph import to_networkx
 
 MAX_DRAWN = 500  # operators of a picture
-PICTURE_SUFFIXES = (".svg", ".png")
 
 
 def plan_text(plan: EnginePlan) -> str:
@@ -58,7 +56,10 @@ def dot(plan: EnginePlan) -> str:
 
 
 def graphml(plan: EnginePlan) -> str:
-    """The plan in GraphML, with all fields as attributes.  Raises :class:`SpeckError` without networkx."""
+    """The plan in GraphML, with all fields as attributes.
+
+    Raises :class:`~speck.errors.SpeckError` without networkx.
+    """
     graph = to_networkx(plan)
     from networkx import generate_graphml
 
@@ -68,32 +69,18 @@ def graphml(plan: EnginePlan) -> str:
 def draw_plan(plan: EnginePlan, path: Path) -> None:
     """Write an SVG or a PNG, by the suffix of ``path``.
 
-    Raises :class:`InvalidInput` for another suffix, a plan of too many operators, or a path that cannot be
-    written, and :class:`SpeckError` where the extra ``speck[graph]`` is not installed.
+    Raises :class:`~speck.errors.InvalidInput` for another suffix, a plan of too many operators, or a path
+    that cannot be written, and :class:`~speck.errors.SpeckError` where the extra ``speck[graph]`` is not
+    installed.
     """
-    if path.suffix.lower() not in PICTURE_SUFFIXES:
-        raise _fault(path, f"has an unknown suffix (expected {' or '.join(PICTURE_SUFFIXES)})")
+    check_suffix(path)
     if len(plan.nodes) > MAX_DRAWN:
-        raise _fault(
-            path, f"would have {len(plan.nodes)} operators (expected {MAX_DRAWN} at most; --format dot)"
-        )
-    # The warning of a home directory without a place for its cache does not concern a single picture.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    try:
+        size = f"{len(plan.nodes)} operators (expected {MAX_DRAWN} at most; --format dot)"
+        raise picture_error(path, f"would have {size}")
+    with writing(path):
         from speck.cli.draw.plan_picture import draw  # here, since matplotlib takes a second to import
-    except ModuleNotFoundError as error:
-        needs = (
-            f"a picture needs the package {error.name}, which is not installed (pip install 'speck[graph]')"
-        )
-        raise SpeckError(needs) from error
-    try:
+
         draw(plan, labels(plan), path)
-    except OSError as error:
-        raise _fault(path, f"cannot be written: {error.strerror}") from error
-
-
-def _fault(path: Path, message: str) -> InvalidInput:
-    return InvalidInput([Fault(f"picture {str(path)!r} {message}", value=str(path))], "picture")
 
 
 def _target(edge: PlanEdge, names: Mapping[str, str]) -> str:
