@@ -13,11 +13,11 @@ from binders.spark.connect.grpc_client import ConnectClient, Query, ServerRefuse
 from binders.spark.connect.probe import ServerProbe
 from binders.spark.connect.protocol import pb2
 from binders.spark.query.spec import TRIGGER_SETTING
+from binders.spark.query.text import is_between_batches
 from speck.core.trigger import REAL_TIME
 
 FEEDS = "io.speck.spark.mqtt.RealTimeFeeds"  # of the connector, in the server's process
 
-_IDLE = ("Getting offsets from", "Waiting for")  # beginnings of a query's status message between batches
 _ENDING = "ending"
 
 
@@ -38,7 +38,7 @@ class BatchEnd:
             status = self._client.query_status(session, query)
             if not status.active:
                 return False
-            if not status.in_trigger or status.message.startswith(_IDLE):
+            if is_between_batches(status.in_trigger, status.message):
                 return True
         return True
 

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from binders.spark.query.builder import rehearse, start_query
 from binders.spark.query.progress import failure_line
 from binders.spark.query.spec import QuerySpec
-from binders.spark.query.text import status_text
+from binders.spark.query.text import is_between_batches, status_text
 from binders.spark.query.user_code import JobFault, explain
 from binders.spark.standalone.driver_control import listen
 from binders.spark.standalone.lease import AttemptLease, OwnerUnknown
@@ -30,7 +30,6 @@ DONE, AGAIN = 0, 1  # exit codes: supervised drivers are started again after any
 
 _POLL = 1.0  # s, between polls of the query
 _HEARTBEAT = 5.0  # s, between writes of the status file while nothing changes
-_IDLE = ("Getting offsets from", "Waiting for")  # beginnings of a query's status message between batches
 
 
 class DriverStatus(Protocol):
@@ -207,7 +206,7 @@ class Driver:
         deadline = time.monotonic() + grace
         while self._query.isActive and time.monotonic() < deadline:
             status = self._query.status
-            if not status["isTriggerActive"] or status["message"].startswith(_IDLE):
+            if is_between_batches(status["isTriggerActive"], status["message"]):
                 return
             time.sleep(0.02)
 
