@@ -36,7 +36,7 @@ from binders.spark.standalone.submission import Submitter
 from binders.spark.standalone.workers import slots_of, workers_of
 from speck.binder import ArtifactServer, EngineBinder
 from speck.core.engine_plan import EnginePlan
-from speck.core.inventory import Inventory
+from speck.core.inventory import Inventory, is_loopback
 from speck.core.job import Job
 from speck.core.profile import CoreProbe, JobSample, LinkProbe
 from speck.core.runtime import (
@@ -58,7 +58,6 @@ STOP_GRACE = 30.0  # s, for the current batch
 
 _MAX_LOG = 1 << 20  # bytes
 _LONG_LINE = 500  # bytes
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _T = TypeVar("_T")
 
@@ -194,7 +193,7 @@ class StandaloneEngine(EngineBinder):
 
     def _check_checkpoint(self, handle: Handle) -> None:
         fault = self.state_fault(State(STATE_KIND, handle.details["checkpoint"]))
-        if self._master.host in _LOOPBACK and fault is not None:
+        if is_loopback(self._master.host) and fault is not None:
             raise StateLost(
                 f"job {handle.details['job']!r}: its checkpoint is gone: {fault} (put it back, or write "
                 "'upgrade: stateless' to start without it)",
@@ -214,7 +213,7 @@ class StandaloneEngine(EngineBinder):
         if state.kind != STATE_KIND:
             return f"state of kind {state.kind!r} is not Spark's (expected {STATE_KIND})"
         place = Path(state.location)
-        if self._master.host not in _LOOPBACK:
+        if not is_loopback(self._master.host):
             seen = same_storage(state.location, checkpoints_of(self._known))
         else:
             # If the folder of the job's checkpoints exists, this machine's files are the engine's.
