@@ -15,6 +15,7 @@ from speck.core.inventory import Inventory, Site
 from speck.observe.pace import FRESH
 from speck.observe.profile.screening import Series
 from speck.placement.profile import Known, LinkProfile, Value
+from speck.placement.sites import BANDWIDTH, LATENCY
 from speck.store.profiles import MeasuredLink
 
 WIRE_OVERHEAD = 95.0  # bytes of a message beside payload and topic: stamps, MQTT and TCP/IP headers
@@ -29,8 +30,6 @@ RISE, QUEUE = 3.0, 0.05  # times the usual time, and s above it
 NEAR = 0.2
 _RISEN = 2  # samples in a row
 _USUAL = 2  # samples before, at least, of which the usual time is the least median
-BANDWIDTH = 12.5e6  # bytes/s (100 Mbit/s), assumed
-LATENCY = 0.01  # s one way between a site and the middle of the network, assumed
 _RETAINED = 30  # observations of a job: 5 minutes of one every 10 s
 _MEAN = 30.0  # s; a writer whose window is full sends in bursts, from one checkpoint to the next
 

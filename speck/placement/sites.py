@@ -14,11 +14,9 @@ from speck.placement.profile import Inputs, Known, LinkProfile, SiteProfile, Val
 
 # Assumed of a site that nothing is known of.
 CORES = 4.0
-BANDWIDTH = 12.5e6  # bytes/s
+BANDWIDTH = 12.5e6  # bytes/s (100 Mbit/s)
 LATENCY = 0.01  # s one way between a site and the middle of the network
-IDLE = (
-    0.02  # reference cores of an engine without jobs that is asked for its load (benchmarks.placement gates)
-)
+IDLE = 0.02  # reference cores of an engine without jobs whose load is polled (benchmarks.placement gates)
 # Cores of a place that is not in the inventory: nothing is placed there, nothing is refused.
 ELSEWHERE = 1000.0
 _ROUNDS = 50  # sweeps over all links, each of which brings the latencies nearer to the measured round trips
