@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import shutil
 import threading
 import time
@@ -13,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from speck.core.durable_files import put_in_place, sync_directory
+from speck.core.names import is_sha256
 from speck.errors import BinderError, Rejected
 
 KEPT = 256  # files that no attempt needs, those used last: a job is checked before it is submitted
@@ -20,7 +20,6 @@ MOST_BYTES = 512 << 20  # of these, without those that were used recently
 RECENT = 3600.0  # s
 
 _BEGUN = ".begun"  # a content of which parts are missing
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class CodeStore:
@@ -35,7 +34,7 @@ class CodeStore:
     def hashes(self) -> tuple[str, ...]:
         """The contents that are there."""
         found = (each.parent.name for each in self._directory.glob("*/content"))
-        return tuple(sorted(filter(_SHA256.fullmatch, found)))
+        return tuple(sorted(filter(is_sha256, found)))
 
     def put(self, sha256: str, part: bytes, at: int, size: int) -> int:
         """Store a part of a content of ``size`` bytes, which begins ``at`` this place; the last one durably.
@@ -43,7 +42,7 @@ class CodeStore:
         Returns the number of bytes that are there: the next part begins at it, also if this one does not
         follow those before it.  Raises :class:`~speck.errors.BinderError`.
         """
-        if not _SHA256.fullmatch(sha256):
+        if not is_sha256(sha256):
             raise Rejected(f"{sha256[:12]!r} is not the hash of a job's file")
         folder = self._directory / sha256
         begun = folder / _BEGUN
@@ -74,7 +73,7 @@ class CodeStore:
         Raises :class:`~speck.errors.Rejected`, and :class:`~speck.errors.BinderError` for a faulty disk.
         """
         content = self._directory / sha256 / "content"
-        if not _SHA256.fullmatch(sha256) or name != Path(name).name or name in ("", "content"):
+        if not is_sha256(sha256) or name != Path(name).name or name in ("", "content"):
             raise Rejected(f"{name!r} with the hash {sha256[:12]!r} is not a job's file")
         if not content.is_file():
             raise Rejected(f"the agent does not have {name!r} with the hash {sha256[:12]!r}")

@@ -20,14 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from speck.core.durable_files import rewrite_file
-from speck.core.names import JOB_NAME
+from speck.core.names import JOB_NAME, is_sha256
 from speck.errors import Fault, InvalidInput
 
 SHORTEST = 16  # characters
 LOOP = "speck"  # the author of the reconciler's operations
 _RESERVED = (LOOP, "placement")  # the authors of the server's own loops
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")  # RFC 6750, section 2.1
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _LARGEST_FILE = 1 << 20  # bytes
 
 _log = logging.getLogger(__name__)
@@ -191,7 +190,7 @@ def _owner(words: list[str], path: Path, number: int) -> Owner:
     if len(words) != 3 or not JOB_NAME.match(words[0]) or words[1] not in roles:
         # The text is not repeated: it may be a token, by mistake.
         raise _wrong(f"{path}, line {number} is not understood (expected NAME read|write SHA256)")
-    if not _SHA256.match(words[2]):
+    if not is_sha256(words[2]):
         raise _wrong(f"{path}, line {number}: no SHA-256 (expected 64 hexadecimal digits, not the token)")
     return Owner(words[0], roles[words[1]], words[2])
 

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import logging
 import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -22,13 +21,12 @@ from urllib.parse import quote
 
 from speck.binder import Artifact
 from speck.core.durable_files import put_in_place, sync_directory, sync_file
+from speck.core.names import is_sha256
 from speck.errors import StoreError
 from speck.store.artifacts import SCRATCH, FileCopy, hash_of, write_error
 from speck.store.beginnings import Beginnings
 
 _log = logging.getLogger(__name__)
-
-_HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 # In a store's directory; a standby, whose files have the times of their copies, has none.
 BEGINNINGS = "served/attempts.json"
@@ -102,11 +100,11 @@ class ServedFiles:
 
     def _folders(self) -> list[Path]:
         served = self.directory / "served"
-        return [each for each in served.iterdir() if _HASH.match(each.name)] if served.is_dir() else []
+        return [each for each in served.iterdir() if is_sha256(each.name)] if served.is_dir() else []
 
     def find(self, sha256: str, token: str, name: str) -> Path | None:
         """The file that this token gives access to; ``None`` if there is none."""
-        if not _HASH.match(sha256) or name in (".", "..") or "/" in name:
+        if not is_sha256(sha256) or name in (".", "..") or "/" in name:
             return None
         allowed = hmac.compare_digest(token.encode(), self._token_of(sha256).encode())
         place = self._place(sha256, name)

@@ -8,7 +8,6 @@ with the same name are not: two clients with one path and different texts cannot
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from speck.core.durable_files import put_in_place
+from speck.core.names import is_sha256
 from speck.errors import Conflict, Fault, InvalidInput, StoreFull
 from speck.store.artifacts import hash_of, write_error
 from speck.store.jobfile import LARGEST, BadFile
@@ -25,7 +25,6 @@ from speck.store.jobfile import LARGEST, BadFile
 LIFETIME = 3600.0  # s
 NOT_ACCEPTED = "this server accepts no code from clients (speck serve --sent-code)"
 _PARTIAL, _COMPLETE = ".partial", ".complete"
-_HASH = re.compile(r"[0-9a-f]{64}\Z")
 _CHUNK = 1 << 20  # bytes
 _MOST_PROVEN = 1000  # files whose hashes are remembered
 
@@ -109,7 +108,7 @@ class Uploads:
         """
         if not self.most_bytes:
             raise BadFile(f"was sent, and {NOT_ACCEPTED}")
-        if not _HASH.match(sha256):
+        if not is_sha256(sha256):
             raise BadFile(f"has the hash {sha256[:80]!r} (expected SHA-256: 64 hexadecimal digits)")
         if not name or name.startswith("."):
             raise BadFile("is hidden (expected no name in the path to begin with a dot)")
@@ -200,7 +199,7 @@ class Uploads:
 
 def check_hash(sha256: str) -> None:
     """Raise :class:`~speck.errors.InvalidInput` for a text that is no SHA-256 in hexadecimal."""
-    if not _HASH.match(sha256):
+    if not is_sha256(sha256):
         raise _refused("is not a SHA-256 hash (expected 64 hexadecimal digits, lower case)", sha256)
 
 
