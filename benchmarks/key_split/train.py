@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 EXPONENTS = (1.5, 0.5, 1.0, 2.0)
 SIZES = (8, 32)
-POLICIES = Path(__file__).parents[2] / "jars_and_apps" / "key_split" / "policies"
+POLICIES = Path(__file__).parents[2] / "jars_and_apps" / "key_split" / "baselines" / "policies"
 RANKS, KEYS = 10, 10_000  # of the stream by which a policy is chosen
 ONE_CORE = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
