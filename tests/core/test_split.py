@@ -12,7 +12,8 @@ import pytest
 from speck.cli.render.plans import plan_lines
 from speck.core.graph import Graph
 from speck.core.job import Job, form_fingerprint
-from speck.core.plan import Deployed, Start, Stop, make_plan, plan_data, refused_splits
+from speck.core.plan import Deployed, Start, Stop, make_plan, plan_data
+from speck.core.refusals import refused_splits
 from speck.core.rewiring import rewirings
 from speck.core.schedule import Leftovers, StepKey, StepKind, schedule
 from speck.core.split import PARTITIONERS, Place, Split, expand, groups

@@ -13,7 +13,8 @@ import yaml
 from speck.binder import ENGINE_OF_SCHEME, Registry, installed, scheme_of
 from speck.core.inventory import Inventory
 from speck.core.job import Job
-from speck.core.plan import Deployed, make_plan, stranded_state
+from speck.core.plan import Deployed, make_plan
+from speck.core.refusals import stranded_state
 from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from testbed import ROOT

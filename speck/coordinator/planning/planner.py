@@ -46,9 +46,8 @@ from speck.core.plan import (
     UndrainedSession,
     Update,
     make_plan,
-    refused_splits,
-    stranded_state,
 )
+from speck.core.refusals import refused_splits, stranded_state
 from speck.core.rewiring import replacements, rewirings
 from speck.core.runtime import JobStatus
 from speck.core.settings import Settings
