@@ -26,13 +26,6 @@ LOG = "log://k:1"
 (JOB,) = chain("a")
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
 @pytest.fixture(name="coordinator")
 def coordinator_fixture(tmp_path: Path, world: World) -> Iterator[Coordinator]:
     registry = with_logs(double_kinds(world), world)

@@ -66,13 +66,6 @@ def kinds(world: World) -> Registry:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
 def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
     with Store(tmp_path / "store") as store:
         coordinator = build(

@@ -39,13 +39,6 @@ Begin = Callable[..., Coordinator]
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
 def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
     """Starts a coordinator on the same store; the one before is closed."""
     running: list[Coordinator] = []

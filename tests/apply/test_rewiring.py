@@ -34,13 +34,6 @@ A_ELSEWHERE = replace(A, sink_topic="x1")
 B_ELSEWHERE = replace(B, source_topic="x1")
 
 
-@pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
 Begin = Callable[..., Coordinator]
 
 

@@ -143,13 +143,6 @@ def test_the_plan_says_what_another_form_costs(desired: Job, kind: str | None, e
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
 def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
     with Store(tmp_path / "store") as store:
         settings = Settings(roots=(write_code(tmp_path),), period=0)

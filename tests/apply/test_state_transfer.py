@@ -133,13 +133,6 @@ def kinds(world: World, disks: Disks, engine: type[ApartEngine]) -> Registry:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
 def disks(world: World) -> Disks:
     return Disks(world)
 

@@ -65,13 +65,6 @@ def test_a_job_of_unknown_form_may_write_anywhere() -> None:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
 def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
     with ExitStack() as last:
         store = last.enter_context(Store(tmp_path / "store"))

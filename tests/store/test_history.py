@@ -34,13 +34,6 @@ FASTER = replace(B, trigger="1 second")
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
-    yield world
-    assert world.violations == []
-
-
-@pytest.fixture
 def begin(tmp_path: Path, world: World) -> Iterator[Callable[..., Services]]:
     """Starts a coordinator on the same store; the one before is closed, as at a restart."""
     running: list[Coordinator] = []
