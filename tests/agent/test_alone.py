@@ -31,11 +31,6 @@ PATIENCE = 20.0
 MANY_LOOKS = 0.2  # s, in which the agent would have started a job that it must not start
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 @pytest.fixture(name="link")
 def link_fixture(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LinkBench]:
     monkeypatch.setattr("speck.agent.decide.LOOK_AGAIN", 0.02)
@@ -283,6 +278,7 @@ def test_a_broker_that_does_not_answer_holds_up_only_its_jobs(
     monkeypatch.setattr("speck.agent.fences.PATIENCE", 0.05)
     far = replace(job(world, "far"), source_broker="tcp://far:1883")
     attempt = attempt_of(far)
+    InMemoryBroker(world, far.source_broker).ensure_session(attempt.session, far.source_topic)
     engine.submit(far, attempt)
     engine.submit(job(world), attempt_of(job(world)))
     hold = world.hold("fenced", address=far.source_broker)

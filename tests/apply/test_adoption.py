@@ -34,11 +34,6 @@ class Lost(Stores):
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
 def stores(world: World, tmp_path: Path) -> Lost:
     return Lost(world, tmp_path)
 

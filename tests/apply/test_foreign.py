@@ -20,11 +20,6 @@ A, B, C = make_job("a", "t0", "t1"), make_job("b", "t1", "t2"), make_job("c", "t
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
 def stores(world: World, tmp_path: Path) -> Stores:
     return Stores(world, tmp_path)
 

@@ -47,6 +47,7 @@ class Versions(Stores):
 
 @pytest.fixture
 def world() -> World:
+    """One that is not checked: two stores run a job of one name, which breaks the rules of one store."""
     return World()
 
 

@@ -388,11 +388,6 @@ class Hook:
             self.world.engine(ENGINE).workers = present
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 @pytest.fixture(name="hook")
 def hook_fixture(world: World) -> Iterator[Hook]:
     hook = Hook(world)

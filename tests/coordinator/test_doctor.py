@@ -36,11 +36,6 @@ class Stateful(InMemoryEngine):
         return super().left_state(handle)
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 @pytest.fixture(name="services")
 def services_fixture(tmp_path: Path, world: World) -> Iterator[Services]:
     kinds = double_kinds(world)

@@ -60,11 +60,6 @@ def test_jobs_that_a_plan_does_not_start_have_none() -> None:
         assert size_notes(Plan("c", 1, (action,)), {SINK: 20_000}, sizes) == {}
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 @pytest.fixture(name="services")
 def services_fixture(tmp_path: Path, world: World) -> Iterator[Services]:
     settings = Settings(roots=(write_code(tmp_path),), period=0)

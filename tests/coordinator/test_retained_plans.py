@@ -73,11 +73,6 @@ class Bench:
         return operation
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 @pytest.fixture(name="bench")
 def bench_fixture(tmp_path: Path, world: World) -> Iterator[Bench]:
     bench = Bench(tmp_path, world)

@@ -188,11 +188,6 @@ def test_an_agent_does_not_look_for_ever_after_what_nobody_asks() -> None:
 # --- over a socket
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 @pytest.fixture(name="link")
 def link_fixture(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LinkBench]:
     monkeypatch.setattr("speck.link.dial.FIRST_PAUSE", 0.02)

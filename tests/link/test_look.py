@@ -172,11 +172,6 @@ def test_a_new_connection_gets_the_look_again() -> None:
 # --- what is in a look
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 def test_only_jobs_that_have_run_for_a_minute_are_in_a_look(world: World, tmp_path: Path) -> None:
     bench = DoubleBench()
     bench.world = world

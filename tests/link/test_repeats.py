@@ -349,11 +349,6 @@ def test_a_call_that_is_not_kept_is_made_whole(hub: Hub, url: str, ask: Callable
 # --- with an agent, and doubles
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 @pytest.fixture(name="link")
 def link_fixture(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LinkBench]:
     monkeypatch.setattr("speck.link.dial.FIRST_PAUSE", 0.02)

@@ -28,11 +28,6 @@ ENGINE, QUEUES, LOGS = "sc://e1:1", "tcp://b1:1883", "log://k:1"
 JOB = make_job("logged", source_broker=LOGS)
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 @pytest.fixture(name="services")
 def services_fixture(tmp_path: Path, world: World) -> Iterator[Services]:
     with Store(tmp_path / "store") as store:

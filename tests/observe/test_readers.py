@@ -18,11 +18,6 @@ from testbed.doubles.world import World
 A, B = make_job("a"), make_job("b", "out", "end")
 
 
-@pytest.fixture(name="world")
-def world_fixture() -> World:
-    return World()
-
-
 def go_round(bench: Bench, times: int = 1) -> None:
     for _ in range(times):
         bench.round()
