@@ -19,7 +19,8 @@ from speck.testing.waiting import attempt_of, await_state, eventually
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed import ROOT
 from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend, place_emptied
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import place_emptied
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
@@ -121,9 +122,9 @@ class FlinkBench:
 
     def send(self, job: Job, texts: Sequence[str]) -> None:
         assert self.broker is not None
-        friend = MqttFriend(self.broker.port)
-        friend.send(job.source_topic, list(texts))
-        friend.close()
+        mqtt_client = MqttClient(self.broker.port)
+        mqtt_client.send(job.source_topic, list(texts))
+        mqtt_client.close()
 
     def feed(self, job: Job) -> None:
         """Does nothing: the test programs generate their input."""

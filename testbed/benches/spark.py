@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
-
-import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
 
 from binders.mqtt import MqttBroker
 from binders.spark.connect import grpc_client
@@ -25,6 +21,7 @@ from speck.core.runtime import Handle
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed import ROOT
 from testbed.benches.examples import one_site
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -45,7 +42,7 @@ class SparkBench:
         self._engines: list[ConnectEngine] = []
         self._broker = MqttBroker(broker.address, self.inventory)
         self._client = ConnectClient(server.address, endpoint_of(server.address))
-        self.mqtt = MqttFriend(broker.port)
+        self.mqtt = MqttClient(broker.port)
 
     def close(self) -> None:
         for engine in self._engines:
@@ -184,46 +181,6 @@ def place_of_fault() -> str:
     source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
     line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
     return f"simple.py, line {line}"
-
-
-class MqttFriend:
-    """Sends messages to a broker, and collects those that the jobs send."""
-
-    def __init__(self, port: int, topics: str = "out/#") -> None:
-        self.received: list[tuple[str, str]] = []
-        self._lock = threading.Lock()
-        self._client = paho.Client(
-            CallbackAPIVersion.VERSION2, f"friend-{uuid.uuid4().hex}", protocol=paho.MQTTv5
-        )
-        subscribed = threading.Event()
-        self._client.on_message = self._receive
-        self._client.on_subscribe = lambda *_: subscribed.set()
-        self._client.connect("127.0.0.1", port)
-        self._client.loop_start()
-        self._client.subscribe(topics, 1)
-        assert subscribed.wait(30)
-
-    def send(self, topic: str, values: Sequence[str | bytes]) -> None:
-        sent = [self._client.publish(topic, value, 1) for value in values]
-        for each in sent:
-            each.wait_for_publish(30)
-
-    def got(self, job: Job) -> list[str]:
-        """The messages of a job so far, in order."""
-        with self._lock:
-            return [value for topic, value in self.received if topic == job.sink_topic]
-
-    def got_bytes(self, job: Job) -> list[bytes]:
-        """The contents of a job's messages so far, in order."""
-        return [text.encode(errors="surrogateescape") for text in self.got(job)]
-
-    def close(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
-
-    def _receive(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
-        with self._lock:
-            self.received.append((message.topic, message.payload.decode(errors="surrogateescape")))
 
 
 def gone(pid: int, patience: float = 30.0) -> bool:

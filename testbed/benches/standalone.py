@@ -19,7 +19,8 @@ from speck.core.runtime import Handle
 from speck.store.served_files import ServedFiles
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.benches.examples import one_site
-from testbed.benches.spark import BEHAVIOURS, JOBS, MqttFriend, place_emptied, place_of_fault
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import BEHAVIOURS, JOBS, place_emptied, place_of_fault
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.standalone import StandaloneServer
@@ -34,7 +35,7 @@ class StandaloneBench:
         self.master = Master(server.address, self.inventory.engine(server.address))
         self._engines: list[StandaloneEngine] = []
         self._broker = MqttBroker(broker.address, self.inventory)
-        self.mqtt = MqttFriend(broker.port)
+        self.mqtt = MqttClient(broker.port)
 
     def close(self) -> None:
         for engine in self._engines:

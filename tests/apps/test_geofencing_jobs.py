@@ -26,7 +26,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -128,7 +128,7 @@ class OneSite:
         settings = Settings(roots=self._roots, period=1)  # heals: a message is parked between two starts
         self._coordinator = build(store, installed(), self._inventory, settings).coordinator
         self._coordinator.start()
-        self.friend = MqttFriend(broker.port, "#")
+        self.mqtt_client = MqttClient(broker.port, "#")
 
     def apply(self, trigger: str, lateness: float) -> Operation:
         return self.apply_text(COMPOSITION.format(trigger=trigger, lateness=lateness))
@@ -143,11 +143,11 @@ class OneSite:
 
     def lines(self, topic: str) -> list[dict[str, Any]]:
         """The objects that came on a topic."""
-        came = [text for name, text in list(self.friend.received) if name == topic]
+        came = [text for name, text in list(self.mqtt_client.received) if name == topic]
         return [json.loads(line) for text in came for line in text.split("\n")]
 
     def close(self) -> None:
-        self.friend.close()
+        self.mqtt_client.close()
         assert user.delete_composition(self._coordinator, "fences").wait(120)
         self._coordinator.close()
 
@@ -201,7 +201,7 @@ def test_messages_of_ten_megabytes_are_answered(spark_server: SparkServer, tmp_p
         site = OneSite(spark_server, broker, store, tmp_path)
         try:
             assert site.apply_text(LOCATE).state == "succeeded"
-            site.friend.send("geo/positions", large_positions())
+            site.mqtt_client.send("geo/positions", large_positions())
             eventually(lambda: site.lines("located"), large_positions_are_answered, PATIENCE)
         finally:
             site.close()
@@ -214,7 +214,7 @@ def test_the_functions_of_a_user_run_in_the_jobs(site: OneSite, tmp_path: Path) 
     assert site.apply_text(WITH_FUNCTIONS).state == "succeeded"
     route = {"type": "LineString", "coordinates": [[7, 46], [7.1, 46]]}
     times = {"time": "2026-03-02T06:00:00.000Z"}
-    site.friend.send(
+    site.mqtt_client.send(
         "fences/route", [json.dumps({"type": "Feature", "geometry": route, "properties": times})]
     )
     (record,) = eventually(lambda: site.lines("geo/fences"), lambda found: len(found) == 1)
@@ -227,7 +227,7 @@ def test_the_functions_of_a_user_run_in_the_jobs(site: OneSite, tmp_path: Path) 
             | {"properties": {"time": f"2026-03-02T07:00:{second:02}.000Z", "accuracy": accuracy}}
             for second, latitude, accuracy in rows
         ]
-        site.friend.send("geo/positions", [json.dumps(line) for line in lines])
+        site.mqtt_client.send("geo/positions", [json.dumps(line) for line in lines])
 
     positions((0, 47, 5), (1, 46, 5), (2, 47, 90), (5, 46, "bad"), (11, 47, 5), (20, 47, 5))
     found = eventually(lambda: site.lines("events"), lambda found: len(found) == 2)
@@ -237,7 +237,7 @@ def test_the_functions_of_a_user_run_in_the_jobs(site: OneSite, tmp_path: Path) 
     ]
     (parked,) = eventually(lambda: site.lines("parked"), lambda found: len(found) == 1)
     assert parked["properties"]["accuracy"] == "bad"
-    site.friend.send("located", [json.dumps({"question": "q", "mover": "bus", "box": [7, 46, 8, 48]})])
+    site.mqtt_client.send("located", [json.dumps({"question": "q", "mover": "bus", "box": [7, 46, 8, 48]})])
     answers = eventually(
         lambda: [each for each in site.lines("events") if each["event"] == "answer"],
         lambda found: len(found) == 2,
@@ -309,10 +309,10 @@ def test_events_of_spark_and_flink_are_those_of_the_reference(
     with two_engines(spark_server, tmp_path) as site:
         assert_as_the_reference(site, tmp_path, 40)
         for name in ("a", "c"):
-            site.friend.send(f"{name}/positions", large_positions())
+            site.mqtt_client.send(f"{name}/positions", large_positions())
             tracks = f"tracks/{name}"
             eventually(lambda tracks=tracks: site.lines(tracks), large_positions_are_answered, PATIENCE)
-        site.friend.send("fences/large", [padded({"type": "Feature", "geometry": None})])
+        site.mqtt_client.send("fences/large", [padded({"type": "Feature", "geometry": None})])
         (refused,) = eventually(
             lambda: [each["rejected"] for each in site.lines("admitted") if each["fence"] == "large"],
             lambda found: len(found) == 1,
@@ -370,7 +370,7 @@ def stream_mover(stream: Sequence[Any]) -> str:
 
 def ask(site: OneSite, question: dict[str, Any]) -> None:
     """Ask a question on the topic of the tracker, and have the answers of both shards."""
-    site.friend.send("located", [json.dumps(question)])
+    site.mqtt_client.send("located", [json.dumps(question)])
     name = question["question"]
     answers = eventually(
         lambda: [each for each in site.lines("events") if each.get("question") == name],
@@ -405,4 +405,4 @@ def rejected(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def send(site: OneSite, messages: Sequence[Any]) -> None:
     """Publish messages in their order."""
     for topic, some in groupby(messages, key=lambda message: message["topic"]):
-        site.friend.send(topic, [message["text"] for message in some])
+        site.mqtt_client.send(topic, [message["text"] for message in some])

@@ -13,7 +13,7 @@ import pytest
 
 from speck.testing.waiting import eventually
 from testbed import ROOT
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.chromium import Page
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
@@ -46,7 +46,7 @@ class Map:
     """The page of a process of its own, and what passes its broker."""
 
     def __init__(self, broker: MosquittoServer, chrome: Chrome) -> None:
-        self.friend = MqttFriend(broker.port, "#")
+        self.mqtt_client = MqttClient(broker.port, "#")
         brokers = [f"--broker={site}={broker.address}" for site in "AB"]
         command = [
             sys.executable,
@@ -62,22 +62,22 @@ class Map:
 
     def came(self, topic: str) -> list[dict[str, Any]]:
         """The messages of a topic."""
-        return [json.loads(text) for name, text in list(self.friend.received) if name == topic]
+        return [json.loads(text) for name, text in list(self.mqtt_client.received) if name == topic]
 
     def draw(self, fence: str, geometry: object, time: str) -> None:
         """Have a fence drawn, and admitted."""
         feature = {"type": "Feature", "geometry": geometry, "properties": {"time": time, "dwell": 60}}
-        self.friend.send(f"fences/{fence}", [compact(feature)])
+        self.mqtt_client.send(f"fences/{fence}", [compact(feature)])
         self.admit(fence, feature)
 
     def admit(self, fence: str, feature: dict[str, Any]) -> None:
         record = admitted(f"fences/{fence}", compact(feature).encode(), RECEIVED, 5000)
-        self.friend.send("admitted", [compact(record)])
+        self.mqtt_client.send("admitted", [compact(record)])
 
     def move(self, mover: str, longitude: float, seconds: int) -> None:
         geometry = {"type": "Point", "coordinates": [longitude, 47.0]}
         feature = {"type": "Feature", "id": mover, "geometry": geometry, "properties": {"time": at(seconds)}}
-        self.friend.send("geo/positions", [compact(feature)])
+        self.mqtt_client.send("geo/positions", [compact(feature)])
 
     def click_at(self, x: float, y: float) -> None:
         """Click a place on the map, in shares of its size."""
@@ -93,7 +93,7 @@ class Map:
         assert self.process.wait(30) == 0
         assert self.process.stdout is not None
         self.process.stdout.close()
-        self.friend.close()
+        self.mqtt_client.close()
 
 
 @pytest.fixture(name="shown")
@@ -121,7 +121,7 @@ def test_a_fence_is_shown_asked_about_and_redrawn_by_hand(shown: Map) -> None:
         "position": [7.3, 47.0],
         "site": "A",
     }
-    shown.friend.send("events", [compact(entered), compact({"event": "rejected", "reason": MARKUP})])
+    shown.mqtt_client.send("events", [compact(entered), compact({"event": "rejected", "reason": MARKUP})])
     page.one("#events .enter", "bus-1 · cell")
     page.one("#events", MARKUP)
     page.until(lambda: "2" in page.one("#counts div:nth-child(2) dd").text, "two fences to be counted")
@@ -131,7 +131,7 @@ def test_a_fence_is_shown_asked_about_and_redrawn_by_hand(shown: Map) -> None:
     page.one("#chosen dd", "admitted")
     (question,) = eventually(lambda: shown.came("tracks/questions")[1:], bool)
     assert question["fence"] == "cell"
-    shown.friend.send("events", [answer(question, cell_of("bus-1"))])
+    shown.mqtt_client.send("events", [answer(question, cell_of("bus-1"))])
     page.one("#chosen", f"1 at {at(10)[11:19]}")
 
     page.click("#chosen button", "Redraw")

@@ -30,7 +30,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.examples import PIPELINES, one_site
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.flink import FlinkServer
 from testbed.servers.local_spark import local_spark
 from testbed.servers.mosquitto import MosquittoServer
@@ -161,11 +161,11 @@ def one_job(queries: Sequence[str]) -> str:
 
 
 @contextmanager
-def friends(brokers: Mapping[str, MosquittoServer]) -> Iterator[dict[str, MqttFriend]]:
-    made = {site: MqttFriend(broker.port, RESULTS) for site, broker in brokers.items()}
+def mqtt_clients(brokers: Mapping[str, MosquittoServer]) -> Iterator[dict[str, MqttClient]]:
+    made = {site: MqttClient(broker.port, RESULTS) for site, broker in brokers.items()}
     yield made
-    for friend in made.values():
-        friend.close()
+    for mqtt_client in made.values():
+        mqtt_client.close()
 
 
 Results = Mapping[str, tuple[list[str], list[str]]]
@@ -183,9 +183,9 @@ def run(bench: Bench, queries: Sequence[str], events: Sequence[Event]) -> Result
         sites = bench.sites_of(f"nexmark-{query}")
         assert all(sites[name] == EDGES[name[-1]] for name in sites if name[-2:] in ("-a", "-b"))
     bench.apply(one_job(queries))
-    with friends(bench.brokers) as at:
-        for site, friend in at.items():
-            send(friend, [event for event in events if site in ("D", event.site)])
+    with mqtt_clients(bench.brokers) as at:
+        for site, mqtt_client in at.items():
+            send(mqtt_client, [event for event in events if site in ("D", event.site)])
         for query in queries:
             await_end(at["D"], f"results/{query}", query)
             await_end(at["D"], f"one/{query}", query)
@@ -198,19 +198,19 @@ def run(bench: Bench, queries: Sequence[str], events: Sequence[Event]) -> Result
     return found
 
 
-def await_end(friend: MqttFriend, topic: str, query: str) -> None:
+def await_end(mqtt_client: MqttClient, topic: str, query: str) -> None:
     ends = len(EDGES) if query in STATELESS else 1
-    eventually(lambda: rows(friend, topic).count(END), lambda found: found == ends, PATIENCE)
+    eventually(lambda: rows(mqtt_client, topic).count(END), lambda found: found == ends, PATIENCE)
 
 
-def send(friend: MqttFriend, events: Sequence[Event]) -> None:
+def send(mqtt_client: MqttClient, events: Sequence[Event]) -> None:
     """Publish in order; at the end of each topic comes its mark."""
     for topic in {event.topic for event in events}:
-        friend.send(topic, [event.line for event in events if event.topic == topic])
+        mqtt_client.send(topic, [event.line for event in events if event.topic == topic])
 
 
-def rows(friend: MqttFriend, topic: str) -> list[str]:
-    return [line for name, line in list(friend.received) if name == topic]
+def rows(mqtt_client: MqttClient, topic: str) -> list[str]:
+    return [line for name, line in list(mqtt_client.received) if name == topic]
 
 
 def counted(lines: Sequence[str]) -> Counter[str]:

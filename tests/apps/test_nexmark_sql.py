@@ -13,7 +13,7 @@ import yaml
 from binders.flink import QUERIES
 from speck.testing.waiting import eventually
 from testbed.benches.examples import PIPELINES
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.flink import FlinkServer
 from testbed.servers.spark import SparkServer
 from tests.apps.test_nexmark import (
@@ -27,8 +27,8 @@ from tests.apps.test_nexmark import (
     Event,
     await_end,
     counted,
-    friends,
     generate,
+    mqtt_clients,
     one_job,
     rows,
     running,
@@ -204,7 +204,7 @@ def test_rows_are_those_of_the_java_programs(bench: Bench) -> None:
     events = generate(EVENTS, RATE)
     bids = [event for event in events if "/bid/" in event.topic]
     bench.apply(one_job(tuple(SQL)))
-    with friends(bench.brokers) as at:
+    with mqtt_clients(bench.brokers) as at:
         send(at["D"], events)
         for query in SQL:
             await_end(at["D"], f"one/{query}", query)
@@ -229,17 +229,19 @@ def test_rows_are_those_of_the_java_programs(bench: Bench) -> None:
                 bench.delete(f"sql-{way.name}")
 
 
-def publish(friend: MqttFriend, events: Sequence[Event]) -> None:
+def publish(mqtt_client: MqttClient, events: Sequence[Event]) -> None:
     """Publish in the order of time: a whole query reads all topics with one watermark."""
     for topic, found in groupby(in_order(events), lambda event: event.topic):
-        friend.send(topic, [event.line for event in found])
+        mqtt_client.send(topic, [event.line for event in found])
 
 
-def compare(friend: MqttFriend, topic: str, expected: Counter[str]) -> None:
-    found = eventually(lambda: results(friend, topic), lambda found: len(found) >= expected.total(), PATIENCE)
+def compare(mqtt_client: MqttClient, topic: str, expected: Counter[str]) -> None:
+    found = eventually(
+        lambda: results(mqtt_client, topic), lambda found: len(found) >= expected.total(), PATIENCE
+    )
     assert counted(found) == expected, topic
 
 
-def results(friend: MqttFriend, topic: str) -> list[str]:
+def results(mqtt_client: MqttClient, topic: str) -> list[str]:
     """The rows of a query, without those of the events behind all windows."""
-    return [each for each in rows(friend, topic) if int(each.split(",")[1]) < LATER]
+    return [each for each in rows(mqtt_client, topic) if int(each.split(",")[1]) < LATER]

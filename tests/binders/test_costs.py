@@ -25,7 +25,8 @@ from speck.core.runtime import Handle, JobState
 from speck.testing import attempt_of, await_state, eventually
 from speck.testing.engine_checks import profile_of
 from testbed.benches.flink import FlinkBench
-from testbed.benches.spark import MqttFriend, SparkBench
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import SparkBench
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -50,14 +51,14 @@ class Observer:
 
     def __init__(self, engine: EngineBinder, job: Job, port: int) -> None:
         self.engine, self.job = engine, job
-        self.out, self.counters = MqttFriend(port), MqttFriend(port, COUNTERS)
+        self.out, self.counters = MqttClient(port), MqttClient(port, COUNTERS)
         self.handle: Handle = engine.submit(job, attempt_of(job))
         self.sent: list[str] = []
         await_state(engine, self.handle, JobState.RUNNING)
 
     def close(self) -> None:
-        for friend in (self.out, self.counters):
-            friend.close()
+        for mqtt_client in (self.out, self.counters):
+            mqtt_client.close()
 
     def pass_on(self, messages: int, gap: float) -> JobSample:
         """Send so many messages, at once or with a gap between them (s); the counts when all are written."""

@@ -18,7 +18,8 @@ from speck.core.runtime import Found
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FORWARD
-from testbed.benches.spark import JOBS, MqttFriend
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import JOBS
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
@@ -97,15 +98,15 @@ def place_fixture(
 def test_a_second_store_is_refused_and_touches_nothing(
     place: Place, mosquitto: MosquittoServer, tmp_path: Path
 ) -> None:
-    friend = MqttFriend(mosquitto.port)
+    mqtt_client = MqttClient(mosquitto.port)
     with ExitStack() as stack:
-        stack.callback(friend.close)
+        stack.callback(mqtt_client.close)
         first, second = (stack.enter_context(_server(tmp_path / each, place)) for each in ("first", "second"))
         ours = place.composition(mosquitto.address)
         assert first.client.apply(ours, "one", wait=240)["state"] == "succeeded"
         stack.callback(lambda: first.client.delete_composition("one", wait=240))
-        friend.send("in/foreign", ["a"])
-        eventually(lambda: friend.received, lambda got: len(got) == 1)
+        mqtt_client.send("in/foreign", ["a"])
+        eventually(lambda: mqtt_client.received, lambda got: len(got) == 1)
         owner = first.coordinator.store.identity
         before = _seen(first, place, mosquitto)
 
@@ -117,9 +118,9 @@ def test_a_second_store_is_refused_and_touches_nothing(
         assert _seen(first, place, mosquitto) == before
         assert _sessions(elsewhere) == []
         assert second.coordinator.store.jobs() == second.coordinator.store.heads() == []
-        friend.send("in/foreign", ["b"])
-        eventually(lambda: friend.received, lambda got: len(got) == 2)
-    assert sorted(text.upper() for _, text in friend.received) == ["A", "B"]
+        mqtt_client.send("in/foreign", ["b"])
+        eventually(lambda: mqtt_client.received, lambda got: len(got) == 2)
+    assert sorted(text.upper() for _, text in mqtt_client.received) == ["A", "B"]
 
 
 @contextmanager

@@ -34,7 +34,8 @@ from speck.core.runtime import JobState
 from speck.errors import BinderError, LocalError, Rejected, Unreachable
 from speck.testing import attempt_of, eventually
 from testbed import ROOT
-from testbed.benches.spark import JOBS, MqttFriend
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import JOBS
 from testbed.servers.base import free_port
 from testbed.servers.forked import Forked
 from testbed.servers.guarded_broker import USER, GuardedBroker, guarded_broker
@@ -145,11 +146,11 @@ def secrets_fixture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GUARDED_FLINK", FLINK_PASSWORD)
 
 
-@pytest.fixture(name="friend")
-def friend_fixture(guarded: Guarded) -> Iterator[MqttFriend]:
-    friend = MqttFriend(guarded.broker.server.port)
-    yield friend
-    friend.close()
+@pytest.fixture(name="mqtt_client")
+def mqtt_client_fixture(guarded: Guarded) -> Iterator[MqttClient]:
+    mqtt_client = MqttClient(guarded.broker.server.port)
+    yield mqtt_client
+    mqtt_client.close()
 
 
 # -- jobs that log in to brokers
@@ -175,17 +176,19 @@ def started(guarded: Guarded, job: Job, *brokers: Broker) -> Iterator[Callable[[
         engine.close()
 
 
-def passes_on(guarded: Guarded, friend: MqttFriend, job: Job, *brokers: Broker) -> None:
+def passes_on(guarded: Guarded, mqtt_client: MqttClient, job: Job, *brokers: Broker) -> None:
     with started(guarded, job, *brokers) as state:
         eventually(state, lambda found: found[0] is JobState.RUNNING)
-        friend.send(job.source_topic, ["a"])
-        eventually(lambda: friend.got(job), lambda got: got == (["A"] if job.engine == "spark" else ["a"]))
+        mqtt_client.send(job.source_topic, ["a"])
+        eventually(
+            lambda: mqtt_client.got(job), lambda got: got == (["A"] if job.engine == "spark" else ["a"])
+        )
 
 
 @trial("the search for secrets, whose jobs do so on both engines")
 @pytest.mark.parametrize("engine", ["spark", "flink"])
 def test_a_job_reads_with_a_password_and_writes_with_a_certificate(
-    guarded: Guarded, friend: MqttFriend, engine: str, job_name: str
+    guarded: Guarded, mqtt_client: MqttClient, engine: str, job_name: str
 ) -> None:
     broker = guarded.broker
     make = guarded.job if engine == "spark" else guarded.flink_job
@@ -195,12 +198,12 @@ def test_a_job_reads_with_a_password_and_writes_with_a_certificate(
         Broker(broker_address=broker.password, broker_login=guarded.password_login),
         Broker(broker_address=broker.certificate, broker_login=guarded.certificate_login),
     )
-    passes_on(guarded, friend, job, *brokers)
+    passes_on(guarded, mqtt_client, job, *brokers)
 
 
 @pytest.mark.parametrize("engine", ["spark", "flink"])
 def test_a_job_reads_its_password_where_it_runs(
-    guarded: Guarded, friend: MqttFriend, engine: str, job_name: str, tmp_path: Path
+    guarded: Guarded, mqtt_client: MqttClient, engine: str, job_name: str, tmp_path: Path
 ) -> None:
     broker = guarded.broker
     (file := tmp_path / "password").write_text(f"{PASSWORD}\n")
@@ -209,7 +212,9 @@ def test_a_job_reads_its_password_where_it_runs(
     job = make(job_name, broker.address, broker.password)
     session_of(guarded, job)
     wrong = replace(guarded.password_login, password=Secret("${GUARDED_TOKEN}"))
-    passes_on(guarded, friend, job, Broker(broker_address=broker.password, broker_login=wrong, job_login=own))
+    passes_on(
+        guarded, mqtt_client, job, Broker(broker_address=broker.password, broker_login=wrong, job_login=own)
+    )
 
 
 def session_of(guarded: Guarded, job: Job) -> None:
@@ -501,7 +506,7 @@ def inventory_text(guarded: Guarded, proxies: Sequence[HttpsProxy], secret: Path
     )
 
 
-def work_through(run: Run, friend: MqttFriend, directory: Path) -> None:
+def work_through(run: Run, mqtt_client: MqttClient, directory: Path) -> None:
     """Deploy, send, update, look, go back; and what goes wrong on the way."""
     (file := directory / "searched.yaml").write_text(COMPOSITION)
     sought = replace(_NOBODY, sink_topic="out/searched")
@@ -515,8 +520,8 @@ def work_through(run: Run, friend: MqttFriend, directory: Path) -> None:
         run.speck(command, str(written), code=1)
     for number in ("1", "2"):
         run.speck("apply", str(file), "--yes", "--set", f"SUFFIX={number}")
-        friend.send("in/searched", ["a"])
-        eventually(lambda: friend.got(sought), lambda got, number=number: f"A{number}" in got)
+        mqtt_client.send("in/searched", ["a"])
+        eventually(lambda: mqtt_client.got(sought), lambda got, number=number: f"A{number}" in got)
     for command in ("jobs", "show searched-spark", "show searched-flink", "history searched", "sites"):
         run.speck(*command.split())
     for site, broker in (("B", "by-password"), ("A", "B")):
@@ -585,7 +590,7 @@ def crawl(base: str, search: Search) -> int:
     return len(seen)
 
 
-def test_no_secret_is_left_anywhere(guarded: Guarded, friend: MqttFriend, tmp_path: Path) -> None:
+def test_no_secret_is_left_anywhere(guarded: Guarded, mqtt_client: MqttClient, tmp_path: Path) -> None:
     (secret := tmp_path / "secret").write_text(PASSWORD)
     secret.chmod(0o600)
     key = guarded.broker.client.key.read_text().splitlines()[1]
@@ -597,7 +602,7 @@ def test_no_secret_is_left_anywhere(guarded: Guarded, friend: MqttFriend, tmp_pa
     with proxies_of(guarded, tmp_path) as proxies, Processes(search) as processes:
         with serving(guarded, proxies, directory, secret) as run:
             processes.below(run.process.pid, run.scratch)
-            work_through(run, friend, tmp_path)
+            work_through(run, mqtt_client, tmp_path)
             inspect_server(run, search)
             inspect_engines(guarded, search)
             run.speck("delete", "searched", "--yes")

@@ -22,7 +22,7 @@ from speck.cli import cli
 from speck.cli.init import starter_files, write_starter
 from speck.errors import LocalError, SpeckError
 from speck.testing.waiting import eventually
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.local_spark import JVM_OPTIONS
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -145,13 +145,15 @@ def test_it_runs_on_spark_and_mosquitto(
         assert (checked.returncode, checked.stdout.splitlines()[-1]) == (0, "no faults"), checked.stdout
         applied = piped(url, "apply", "composition.yaml", cwd=started)
         assert applied.returncode == 0, applied.stderr
-        friend = MqttFriend(mosquitto.port, "hot")
+        mqtt_client = MqttClient(mosquitto.port, "hot")
         try:
-            friend.send("readings", ['{"sensor": "s1", "celsius": 31.5}', '{"sensor": "s2", "celsius": 1}'])
-            eventually(lambda: friend.received, bool)
+            mqtt_client.send(
+                "readings", ['{"sensor": "s1", "celsius": 31.5}', '{"sensor": "s2", "celsius": 1}']
+            )
+            eventually(lambda: mqtt_client.received, bool)
         finally:
-            friend.close()
-        assert [json.loads(value) for _, value in friend.received] == [{"sensor": "s1", "celsius": 31.5}]
+            mqtt_client.close()
+        assert [json.loads(value) for _, value in mqtt_client.received] == [{"sensor": "s1", "celsius": 31.5}]
         # Both at once, or each in a batch of its own.
         rows = re.compile(r": (\d+) rows in")
         eventually(

@@ -24,7 +24,8 @@ from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.examples import one_site
 from testbed.benches.flink import FlinkBench
-from testbed.benches.spark import JOBS, MqttFriend, SparkBench
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import JOBS, SparkBench
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.password_broker import VARIABLE, PasswordBroker
@@ -209,7 +210,7 @@ def test_spark_job_that_fails_on_a_message_and_is_refused_by_its_broker(
                 before = len(drifts(services))
                 bench.mqtt.close()
                 broker.restart_with("second")
-                bench.mqtt = MqttFriend(broker.port)
+                bench.mqtt = MqttClient(broker.port)
                 eventually(lambda: drifts(services), lambda found: len(found) > before, PATIENCE)
                 monkeypatch.setenv(VARIABLE, "second")
                 await_healed(services, job, before + 1)
@@ -279,7 +280,7 @@ def test_a_result_beyond_the_packet_size_of_the_sinks_broker_is_parked(
             on_error="park",
             park_topic="out/enlarged-parked",
         )
-        results = MqttFriend(limited.port)
+        results = MqttClient(limited.port)
         try:
             with looping(job, bench.inventory, tmp_path, JOBS) as services:
                 numbers = [str(number) for number in range(39)]

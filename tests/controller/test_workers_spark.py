@@ -14,7 +14,8 @@ from speck import local
 from speck.client import Client
 from speck.schema.inventory import read_inventory
 from speck.testing.waiting import eventually
-from testbed.benches.spark import JOBS, MqttFriend, gone
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import JOBS, gone
 from testbed.faults.served import Served
 from testbed.servers.mosquitto import PROGRAM
 from tests.support.trials import trial
@@ -53,15 +54,15 @@ def await_running(client: Client) -> None:
     )
 
 
-def await_count(friend: MqttFriend, number: int) -> None:
+def await_count(mqtt_client: MqttClient, number: int) -> None:
     """Wait until each job has counts this count, after lower ones only."""
     for name in NAMES:
         eventually(
-            lambda name=name: [value for topic, value in friend.received if topic == f"out/{name}"],
+            lambda name=name: [value for topic, value in mqtt_client.received if topic == f"out/{name}"],
             lambda got: bool(got) and got[-1] == f"a {number}",
             PATIENCE,
         )
-        counts = [int(value.split()[1]) for topic, value in friend.received if topic == f"out/{name}"]
+        counts = [int(value.split()[1]) for topic, value in mqtt_client.received if topic == f"out/{name}"]
         assert counts == sorted(counts)
 
 
@@ -87,22 +88,22 @@ def test_jobs_of_killed_workers_come_back_with_their_counts(tmp_path: Path, most
         served(sites, tmp_path) as client,
     ):
         (known,) = read_inventory(sites.inventory).sites.values()
-        friend = MqttFriend(int(known.broker_address.rpartition(":")[2]))
+        mqtt_client = MqttClient(int(known.broker_address.rpartition(":")[2]))
         eventually(lambda: client.workers()[0]["present"], lambda present: present == 1, PATIENCE)
         client.apply(composition(NAMES), "counting", wait=PATIENCE)
         await_running(client)  # their sessions are there
         for name in NAMES:
-            friend.send(f"in/{name}", ["a"] * 20)
-        await_count(friend, 20)
+            mqtt_client.send(f"in/{name}", ["a"] * 20)
+        await_count(mqtt_client, 20)
         eventually(lambda: client.workers()[0]["present"], lambda present: present == most, PATIENCE)
 
         orphans = kill_workers(directory)
         assert orphans  # the drivers and executors of the jobs
         for name in NAMES:
-            friend.send(f"in/{name}", ["a"] * 2)
-        await_count(friend, 22)  # and not 2
+            mqtt_client.send(f"in/{name}", ["a"] * 2)
+        await_count(mqtt_client, 22)  # and not 2
         eventually(lambda: client.workers()[0]["present"], lambda present: present == most, PATIENCE)
         await_running(client)
         assert all(gone(each) for each in orphans)
         assert {each["attempt"] for each in client.jobs()} == {1}
-        friend.close()
+        mqtt_client.close()

@@ -21,7 +21,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -64,13 +64,13 @@ jobs:
 @contextmanager
 def fed(broker: MosquittoServer) -> Iterator[Callable[[], float]]:
     """Messages come, evenly, until the block ends; tells how many a second, which a busy machine decides."""
-    stop, friend = threading.Event(), MqttFriend(broker.port)
+    stop, mqtt_client = threading.Event(), MqttClient(broker.port)
     begun, sent = time.monotonic(), 0
 
     def send() -> None:
         nonlocal sent
         while not stop.wait(1 / RATE):
-            friend.send("rates/in", ["a message"])
+            mqtt_client.send("rates/in", ["a message"])
             sent += 1
 
     thread = threading.Thread(target=send)
@@ -80,7 +80,7 @@ def fed(broker: MosquittoServer) -> Iterator[Callable[[], float]]:
     finally:
         stop.set()
         thread.join()
-        friend.close()
+        mqtt_client.close()
 
 
 def test_rates_of_jobs_on_spark_and_flink(

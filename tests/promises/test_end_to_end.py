@@ -22,7 +22,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
 from testbed.benches import user
 from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.trials import trial
@@ -57,9 +57,9 @@ WORDS = [f"w{number % 7}" for number in range(6000)]
 class Sender:
     """Sends the words in the background, at a pace that keeps the jobs at work for some seconds."""
 
-    def __init__(self, friend: MqttFriend) -> None:
+    def __init__(self, mqtt_client: MqttClient) -> None:
         self.sent = 0
-        self._friend, self._going = friend, threading.Event()
+        self._mqtt_client, self._going = mqtt_client, threading.Event()
         self._going.set()
         self._thread = threading.Thread(target=self._send)
         self._thread.start()
@@ -69,7 +69,7 @@ class Sender:
         for start in range(0, len(WORDS), 50):
             if not self._going.is_set():
                 return
-            self._friend.send("words", WORDS[start : start + 50])
+            self._mqtt_client.send("words", WORDS[start : start + 50])
             self.sent = start + 50
             pause.wait(0.05)
 
@@ -104,10 +104,10 @@ def coordinator_on(directory: Path, site: Site) -> Iterator[Callable[[], Operati
             coordinator.close()
 
 
-def counts(friend: MqttFriend) -> Counter[str]:
+def counts(mqtt_client: MqttClient) -> Counter[str]:
     """The last count of each word: a count only grows."""
     latest: Counter[str] = Counter()
-    for topic, value in list(friend.received):
+    for topic, value in list(mqtt_client.received):
         if topic == "out/counted":
             word, count = value.split()
             latest[word] = max(latest[word], int(count))
@@ -124,12 +124,12 @@ def test_server_killed_under_load_and_everything_is_counted_once(tmp_path: Path)
             broker.address,
             checkpoint_dir=str(tmp_path / "checkpoints"),
         )
-        friend = MqttFriend(broker.port)
+        mqtt_client = MqttClient(broker.port)
         with coordinator_on(tmp_path, site) as apply:
             assert apply().state == "succeeded"
-            sender = Sender(friend)
+            sender = Sender(mqtt_client)
             try:
-                eventually(lambda: counts(friend).total(), lambda total: total > 500)
+                eventually(lambda: counts(mqtt_client).total(), lambda total: total > 500)
                 server.kill()
                 server.start()
                 again = apply()
@@ -139,9 +139,9 @@ def test_server_killed_under_load_and_everything_is_counted_once(tmp_path: Path)
                 assert found <= {("start", "done"), ("keep", "kept")}
                 sender.finish()
                 desired = Counter(word.upper() for word in WORDS)
-                eventually(lambda: counts(friend), lambda found: found.total() >= desired.total())
-                assert counts(friend) == desired
+                eventually(lambda: counts(mqtt_client), lambda found: found.total() >= desired.total())
+                assert counts(mqtt_client) == desired
                 assert apply().calls == {}
             finally:
                 sender.stop()
-                friend.close()
+                mqtt_client.close()

@@ -29,7 +29,7 @@ from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches import user
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.faults.middle import KafkaMiddle
 from testbed.faults.rig import FLINK_CODE, PATIENCE
 from testbed.servers.flink import QUICK_HEARTBEATS, FlinkServer
@@ -62,13 +62,13 @@ AGAIN_WITHOUT = r"does not have (\d+) messages of the uncommitted batch \[(\d+),
 
 
 @contextmanager
-def sending(friend: MqttFriend) -> Iterator[Counter[str]]:
+def sending(mqtt_client: MqttClient) -> Iterator[Counter[str]]:
     """Send words in the background, 250/s; the result as it is counted is complete after the block."""
     ended, sent = threading.Event(), Counter[str]()
 
     def send() -> None:
         while not ended.is_set():
-            friend.send("words", WORDS)
+            mqtt_client.send("words", WORDS)
             sent.update(word.upper() for word in WORDS)
             ended.wait(0.2)
 
@@ -110,19 +110,19 @@ def ended(operation: Operation) -> Operation:
     return operation
 
 
-def counts(friend: MqttFriend, since: int = 0) -> Counter[str]:
+def counts(mqtt_client: MqttClient, since: int = 0) -> Counter[str]:
     """The last count of each word, of the messages from number ``since`` on: a count only grows."""
     latest: Counter[str] = Counter()
-    for _, value in list(friend.received)[since:]:
+    for _, value in list(mqtt_client.received)[since:]:
         word, _, count = value.rpartition(",")
         latest[word] = max(latest[word], int(count))
     return latest
 
 
-def await_received(friend: MqttFriend, texts: list[str]) -> None:
+def await_received(mqtt_client: MqttClient, texts: list[str]) -> None:
     """Wait until each text has arrived."""
     eventually(
-        lambda: set(texts) - {text for _, text in list(friend.received)}, lambda left: not left, PATIENCE
+        lambda: set(texts) - {text for _, text in list(mqtt_client.received)}, lambda left: not left, PATIENCE
     )
 
 
@@ -137,7 +137,7 @@ class Deployment:
 
     spark: SparkServer
     flink: FlinkServer
-    friend: MqttFriend
+    mqtt_client: MqttClient
     begin: Callable[[str], Operation]
     number: str
 
@@ -151,7 +151,7 @@ class Deployment:
 
     def await_counted(self, messages: int) -> None:
         """Wait until more than so many messages were counted."""
-        eventually(lambda: counts(self.friend).total(), lambda total: total > messages, PATIENCE)
+        eventually(lambda: counts(self.mqtt_client).total(), lambda total: total > messages, PATIENCE)
 
     @staticmethod
     def await_begun(operation: Operation, name: str) -> None:
@@ -161,8 +161,10 @@ class Deployment:
 
     def assert_counted(self, sent: Counter[str], since: int = 0) -> None:
         """Each word is counted as often as it was sent, no more and no less."""
-        eventually(lambda: counts(self.friend, since).total(), lambda total: total >= sent.total(), PATIENCE)
-        assert counts(self.friend, since) == sent
+        eventually(
+            lambda: counts(self.mqtt_client, since).total(), lambda total: total >= sent.total(), PATIENCE
+        )
+        assert counts(self.mqtt_client, since) == sent
 
 
 def site_a(flink: FlinkServer, broker: MosquittoServer) -> Site:
@@ -204,22 +206,22 @@ def deployed_fixture(
         "A": site_a(flink, mosquitto),
         "C": Site(name="C", engines=(of_spark,), broker_address=kafka.address),
     }
-    friend = MqttFriend(mosquitto.port)
+    mqtt_client = MqttClient(mosquitto.port)
     try:
         with coordinator_on(tmp_path, sites) as begin:
             number = uuid.uuid4().hex[:8]
             deployment = Deployment(
-                spark_server, flink, friend, lambda text: begin(of_test(text, number)), number
+                spark_server, flink, mqtt_client, lambda text: begin(of_test(text, number)), number
             )
             operation = deployment.apply(JOBS)
             assert operation.state == "succeeded", operation
             yield deployment
     finally:
-        friend.close()
+        mqtt_client.close()
 
 
 def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, kafka: KafkaMiddle) -> None:
-    with sending(deployed.friend) as sent:
+    with sending(deployed.mqtt_client) as sent:
         deployed.await_counted(500)
         deployed.flink.kill_task_manager()
         deployed.spark.kill()
@@ -235,18 +237,18 @@ def test_every_message_is_counted_once_whatever_is_killed(deployed: Deployment, 
 
 @trial("tests/apply/test_replays.py, RecordDecoderTest and the contract of the Kafka binder")
 def test_a_job_that_reads_again_writes_under_new_names_and_counts_anew(deployed: Deployment) -> None:
-    with sending(deployed.friend) as sent:
+    with sending(deployed.mqtt_client) as sent:
         deployed.await_counted(5000)
     deployed.assert_counted(sent)
     assert deployed.apply(SPARK_AGAIN).state == "succeeded"
     deployed.spark.kill()
     deployed.spark.start()
     assert deployed.apply(SPARK_AGAIN).state == "succeeded"
-    with sending(deployed.friend) as more:
+    with sending(deployed.mqtt_client) as more:
         deployed.await_counted(2 * sent.total())
     written = sent + sent + more
     deployed.assert_counted(written)
-    since = len(deployed.friend.received)
+    since = len(deployed.mqtt_client.received)
     assert deployed.apply(BOTH_AGAIN).state == "succeeded"
     deployed.flink.kill_task_manager()
     deployed.assert_counted(written, since)
@@ -258,7 +260,7 @@ def test_sources_change_while_engines_have_messages_that_they_have_not_committed
     deployed: Deployment,
 ) -> None:
     """Both engines are killed before each change, and one of them while the change is carried out."""
-    with sending(deployed.friend) as sent:
+    with sending(deployed.mqtt_client) as sent:
         deployed.await_counted(500)
         for text, name in ((OVER_MQTT, "count"), (JOBS, "gather")):
             deployed.flink.kill_task_manager()  # a checkpoint that was not complete
@@ -269,13 +271,13 @@ def test_sources_change_while_engines_have_messages_that_they_have_not_committed
             deployed.flink.kill_task_manager()
             if ended(operation).state != "succeeded":  # an engine or a broker gave no answer meanwhile
                 deployed.apply_until_it_succeeds(text)
-            deployed.await_counted(counts(deployed.friend).total() + 500)
+            deployed.await_counted(counts(deployed.mqtt_client).total() + 500)
     deployed.assert_counted(sent)
 
 
 @trial("test_every_message_is_counted_once_whatever_is_killed")
 def test_sources_change_between_kinds_of_brokers_ten_times(deployed: Deployment) -> None:
-    with sending(deployed.friend) as sent:
+    with sending(deployed.mqtt_client) as sent:
         for _ in range(10):
             for text in (OVER_MQTT, JOBS):
                 assert deployed.apply(text).state == "succeeded"
@@ -287,7 +289,7 @@ def test_partitions_that_are_added_are_read_without_a_restart(
     deployed: Deployment, kafka: KafkaMiddle
 ) -> None:
     """By both engines, and where they were after a restart; a job that leaves the topic reads them before."""
-    with sending(deployed.friend) as sent:
+    with sending(deployed.mqtt_client) as sent:
         deployed.await_counted(500)
         for topic in (f"raw-{deployed.number}", f"capitals-{deployed.number}"):
             kafka.add_partitions(topic, 3)
@@ -297,7 +299,7 @@ def test_partitions_that_are_added_are_read_without_a_restart(
     deployed.flink.kill_task_manager()
     deployed.spark.kill()
     deployed.spark.start()
-    with sending(deployed.friend) as more:
+    with sending(deployed.mqtt_client) as more:
         deployed.apply_until_it_succeeds(JOBS)
         for topic in (f"raw-{deployed.number}", f"capitals-{deployed.number}"):
             kafka.add_partitions(topic, 4)
@@ -333,14 +335,14 @@ jobs:
 - {{job_name: forward, site: A, source_broker: '{kafka.address}', source_topic: {topic}, sink_topic: out/raw,
    job_path: {FLINK_CODE}, entry_class: io.speck.flink.jobs.Forward}}
 """
-    friend = MqttFriend(mosquitto.port)
+    mqtt_client = MqttClient(mosquitto.port)
     try:
         with coordinator_on(tmp_path, {"A": site_a(flink, mosquitto)}) as begin:
             assert ended(begin(text)).state == "succeeded"
             former = [f"former {number:100}" for number in range(200)]
             for first in range(0, len(former), 5):  # a few in each batch of the log
                 kafka.publish(topic, [each.encode() for each in former[first : first + 5]])
-            await_received(friend, former)
+            await_received(mqtt_client, former)
             end = kafka.end(topic)
             eventually(lambda: list(kafka.places(topic).values()), lambda places: places == [end], PATIENCE)
             with away(flink, suspended):
@@ -351,9 +353,9 @@ jobs:
                 others = [f"other {number:100}" for number in range(200)]
                 kafka.publish(topic, [each.encode() for each in others])
                 assert kafka.end(topic) > end
-            await_received(friend, others)
+            await_received(mqtt_client, others)
     finally:
-        friend.close()
+        mqtt_client.close()
 
 
 @trial("AgainTest")
@@ -368,14 +370,14 @@ jobs:
 - {{job_name: slow, site: C, source_topic: batch, sink_broker: '{mosquitto.address}', sink_topic: out/raw,
    job_path: testbed/programs/spark/multiplied.py, entry_class: slow}}
 """
-    friend = MqttFriend(mosquitto.port)
+    mqtt_client = MqttClient(mosquitto.port)
     try:
         with coordinator_on(tmp_path, {"C": site}) as begin:
             assert ended(begin(text)).state == "succeeded"
             former = [f"former {number:{CUT}}" for number in range(400)]
             kafka.publish("batch", [each.encode() for each in former])
             # Behind what the broker keeps, and so within a batch of which it loses messages.
-            eventually(lambda: len(friend.received), lambda count: count > 120, PATIENCE)
+            eventually(lambda: len(mqtt_client.received), lambda count: count > 120, PATIENCE)
             spark_server.kill()
             kafka.kill()
             kafka.cut("batch", 300 * CUT)  # some of the batch are left
@@ -386,9 +388,9 @@ jobs:
             assert operation.state == "succeeded", operation.to_dict()
             others = [f"other {number}" for number in range(200)]
             kafka.publish("batch", [each.encode() for each in others])
-            await_received(friend, former[:left] + others)
+            await_received(mqtt_client, former[:left] + others)
             lost, start, end = (int(each) for each in re.findall(AGAIN_WITHOUT, spark_server.log)[0])
             assert left <= 120
             assert lost == end - max(start, left)
     finally:
-        friend.close()
+        mqtt_client.close()

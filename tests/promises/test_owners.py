@@ -22,7 +22,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
 from testbed.faults.witness import MosquittoWitness
 from testbed.servers.flink import FlinkServer
@@ -46,11 +46,11 @@ def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkSe
         yield server
 
 
-@pytest.fixture(name="friend")
-def friend_fixture(mosquitto: MosquittoServer) -> Iterator[MqttFriend]:
-    friend = MqttFriend(mosquitto.port)
-    yield friend
-    friend.close()
+@pytest.fixture(name="mqtt_client")
+def mqtt_client_fixture(mosquitto: MosquittoServer) -> Iterator[MqttClient]:
+    mqtt_client = MqttClient(mosquitto.port)
+    yield mqtt_client
+    mqtt_client.close()
 
 
 class SpecK:
@@ -103,13 +103,13 @@ def speck(server: FlinkServer, broker: MosquittoServer, directory: Path) -> Iter
             instance.coordinator.close()
 
 
-def received(friend: MqttFriend, topic: str) -> Counter[str]:
-    return Counter(text for where, text in list(friend.received) if where == topic)
+def received(mqtt_client: MqttClient, topic: str) -> Counter[str]:
+    return Counter(text for where, text in list(mqtt_client.received) if where == topic)
 
 
-def assert_each_once(friend: MqttFriend, topic: str, texts: list[str]) -> None:
-    await_that(lambda: received(friend, topic), lambda found: found.keys() >= set(texts))
-    assert received(friend, topic) == Counter(texts)
+def assert_each_once(mqtt_client: MqttClient, topic: str, texts: list[str]) -> None:
+    await_that(lambda: received(mqtt_client, topic), lambda found: found.keys() >= set(texts))
+    assert received(mqtt_client, topic) == Counter(texts)
 
 
 def server_slots(server: FlinkServer) -> tuple[int | None, int | None]:
@@ -128,26 +128,26 @@ def numbered(word: str, count: int = MESSAGES) -> list[str]:
 
 @trial("the same names over a broker in memory, in tests/apply/test_session_owners.py")
 def test_a_job_whose_name_looks_like_a_later_session_of_another_keeps_its_own(
-    server: FlinkServer, mosquitto: MosquittoServer, friend: MqttFriend, tmp_path: Path
+    server: FlinkServer, mosquitto: MosquittoServer, mqtt_client: MqttClient, tmp_path: Path
 ) -> None:
     with speck(server, mosquitto, tmp_path / "store") as one:
         dotted = ("in/dotted", "out/dotted")
         one.apply(a=("in/a", "out/a"), a__2=dotted)
-        friend.send("in/dotted", before := numbered("before"))
+        mqtt_client.send("in/dotted", before := numbered("before"))
         one.apply(a=("in/b", "out/a"), a__2=dotted)  # revision 2
-        friend.send("in/dotted", after := numbered("after"))
-        friend.send("in/b", rewired := numbered("rewired"))
-        assert_each_once(friend, "out/a", rewired)
-        assert_each_once(friend, "out/dotted", [*before, *after])
+        mqtt_client.send("in/dotted", after := numbered("after"))
+        mqtt_client.send("in/b", rewired := numbered("rewired"))
+        assert_each_once(mqtt_client, "out/a", rewired)
+        assert_each_once(mqtt_client, "out/dotted", [*before, *after])
         one.apply(a__2=dotted)
-        friend.send("in/dotted", alone := numbered("alone"))
-        assert_each_once(friend, "out/dotted", [*before, *after, *alone])
+        mqtt_client.send("in/dotted", alone := numbered("alone"))
+        assert_each_once(mqtt_client, "out/dotted", [*before, *after, *alone])
         one.delete()
 
 
 @trial("tests/binders/test_foreign_jobs.py, and the remark in tests/observe/test_healthcheck.py")
 def test_two_stores_at_one_broker_lose_nothing_to_each_other_and_run_no_job_twice(
-    server: FlinkServer, mosquitto: MosquittoServer, friend: MqttFriend, tmp_path: Path
+    server: FlinkServer, mosquitto: MosquittoServer, mqtt_client: MqttClient, tmp_path: Path
 ) -> None:
     with (
         speck(server, mosquitto, tmp_path / "first") as first,
@@ -161,28 +161,28 @@ def test_two_stores_at_one_broker_lose_nothing_to_each_other_and_run_no_job_twic
         assert "job 'b'" not in str(raised.value)
         assert second.store.heads() == second.store.jobs() == []
         second.apply(b=("in/a", "out/second"))
-        friend.send("in/a", both := numbered("both"))
-        assert_each_once(friend, "out/first", both)
-        assert_each_once(friend, "out/second", both)
+        mqtt_client.send("in/a", both := numbered("both"))
+        assert_each_once(mqtt_client, "out/first", both)
+        assert_each_once(mqtt_client, "out/second", both)
         (found,) = [each for each in first.checkups() if each["role"] == "broker"]
         complaints = " ".join(wrong["message"] for wrong in found["wrong"])
         assert f"another SpecK, with store {second.store.identity}" in complaints
         assert session_name("b", second.store.identity) in complaints
         second.delete()
-        friend.send("in/a", rest := numbered("rest"))
-        assert_each_once(friend, "out/first", [*both, *rest])
+        mqtt_client.send("in/a", rest := numbered("rest"))
+        assert_each_once(mqtt_client, "out/first", [*both, *rest])
         first.delete()
 
 
 def test_a_copy_that_comes_back_does_not_bring_the_deleted_session_with_it(
-    server: FlinkServer, mosquitto: MosquittoServer, friend: MqttFriend, tmp_path: Path
+    server: FlinkServer, mosquitto: MosquittoServer, mqtt_client: MqttClient, tmp_path: Path
 ) -> None:
     witness = MosquittoWitness(mosquitto.address, mosquitto.pid, mosquitto.directory / "mosquitto.db")
     with speck(server, mosquitto, tmp_path / "store") as one:
         one.apply(a=("in/a", "out/a"))
         session = session_name("a", one.store.identity)
-        friend.send("in/a", before := numbered("before"))
-        assert_each_once(friend, "out/a", before)
+        mqtt_client.send("in/a", before := numbered("before"))
+        assert_each_once(mqtt_client, "out/a", before)
         server.kill_job_manager()  # the TaskManager works on, for as long as it waits for it
         await_that(server.ready, bool)
         assert session in witness.read().sessions
@@ -196,7 +196,7 @@ def test_a_copy_that_comes_back_does_not_bring_the_deleted_session_with_it(
         one.apply(a=("in/a", "out/a"))
         (record,) = one.store.attempts("a")
         assert record.attempt.number > 1  # above the copy that may come back
-        friend.send("in/a", after := numbered("after"))
-        assert_each_once(friend, "out/a", [*before, *after])
+        mqtt_client.send("in/a", after := numbered("after"))
+        assert_each_once(mqtt_client, "out/a", [*before, *after])
         one.delete()
     assert session not in witness.read().sessions

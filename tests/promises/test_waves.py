@@ -19,7 +19,7 @@ from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
 from speck.client import Client
 from speck.testing.waiting import eventually
 from testbed import ROOT
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE
 from testbed.faults.served import Served
 from testbed.servers.flink import FlinkServer
@@ -53,8 +53,8 @@ class Deployment:
     """A server to be killed, with a job at each of two sites, and what they have counted."""
 
     directory: Path
-    sender: MqttFriend
-    receiver: MqttFriend
+    sender: MqttClient
+    receiver: MqttClient
     flink: FlinkServer
     served: Served
 
@@ -141,14 +141,14 @@ def serve(directory: Path) -> Served:
 
 
 @contextmanager
-def sending(friend: MqttFriend) -> Iterator[list[str]]:
+def sending(mqtt_client: MqttClient) -> Iterator[list[str]]:
     """Send texts in the background, some 100/s; the list has all of them after the block."""
     ended, sent, numbers = threading.Event(), list[str](), itertools.count()
 
     def send() -> None:
         while not ended.wait(0.2):
             texts = [f"w{next(numbers) % TEXTS}" for _ in range(20)]
-            friend.send("in", texts)
+            mqtt_client.send("in", texts)
             sent.extend(texts)
 
     thread = threading.Thread(target=send)
@@ -183,10 +183,10 @@ def deployed_fixture(tmp_path: Path) -> Iterator[Deployment]:
             },
         }
         (tmp_path / "sites.yaml").write_text(yaml.safe_dump({"sites": sites}))
-        friends = MqttFriend(at_a.port), MqttFriend(at_b.port)
-        for each in friends:
+        mqtt_clients = MqttClient(at_a.port), MqttClient(at_b.port)
+        for each in mqtt_clients:
             stack.callback(each.close)
-        deployment = Deployment(tmp_path, *friends, flink, serve(tmp_path))
+        deployment = Deployment(tmp_path, *mqtt_clients, flink, serve(tmp_path))
         stack.callback(deployment.kill)
         deployed = deployment.client.apply(FORMER.encode(), "one", wait=PATIENCE)
         assert deployed["state"] == "succeeded", deployed

@@ -12,7 +12,7 @@ from speck.core.inventory import Inventory
 from speck.core.settings import Settings
 from speck.store import Store
 from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -36,10 +36,10 @@ def bench_fixture(
     with Store(tmp_path_factory.mktemp("sql") / "store") as store:
         services = build(store, installed(), inventory, Settings(period=0))
         services.coordinator.start()
-        friend, other = MqttFriend(broker.port, "+/+/+"), MqttFriend(remote.port, "none/#")
-        bench = Bench(services, inventory, friend, other)
+        mqtt_client, other = MqttClient(broker.port, "+/+/+"), MqttClient(remote.port, "none/#")
+        bench = Bench(services, inventory, mqtt_client, other)
         yield bench
-        friend.close()
+        mqtt_client.close()
         other.close()
         try:
             for name in [*bench.applied]:

@@ -14,7 +14,7 @@ from speck.core.plan import Plan
 from speck.schema.compositions import Loaded, load_composition
 from speck.sql.program import Program
 from testbed.benches import user
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 
 PATIENCE = 90.0
 BUILT = pytest.mark.skipif(
@@ -26,15 +26,15 @@ BUILT = pytest.mark.skipif(
 class Bench:
     services: Services
     inventory: Inventory
-    friend: MqttFriend
-    other: MqttFriend  # at the broker of site G
+    mqtt_client: MqttClient
+    other: MqttClient  # at the broker of site G
     applied: set[str] = field(default_factory=set)  # names of compositions
 
     def apply(self, text: str) -> dict[str, Program]:
         """Apply a composition anew, so that a repeated test finds neither its queries nor their results."""
         loaded = self._load(text)
         self.delete(loaded.composition.name)
-        self.friend.received.clear()
+        self.mqtt_client.received.clear()
         self.other.received.clear()
         self._apply(loaded)
         jobs = loaded.composition.jobs.values()
@@ -66,4 +66,4 @@ class Bench:
         return plan
 
     def received(self, topic: str) -> list[str]:
-        return [value for name, value in list(self.friend.received) if name == topic]
+        return [value for name, value in list(self.mqtt_client.received) if name == topic]

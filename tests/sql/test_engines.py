@@ -87,7 +87,7 @@ def test_both_engines_give_the_rows_of_the_reference_and_park_what_does_not_fit(
     programs = bench.apply(composition(bench))
     values = [*lines()[:30], *BAD, *lines()[30:], END]
     messages = [("sql/bid/a", value.encode()) for value in values]
-    bench.friend.send("sql/bid/a", [*values[:20], FUTURE, *values[20:]])
+    bench.mqtt_client.send("sql/bid/a", [*values[:20], FUTURE, *values[20:]])
     for name, program in programs.items():
         engine, _, query = name.partition("-")
         refused = [FUTURE] if program.stateful else []
@@ -209,12 +209,12 @@ def test_a_query_in_parts_gives_the_rows_of_the_whole_one_over_a_change_of_its_c
     last = cut_composition("{offers-s: rows, offers-g: filter}", "columns", on_error="skip")
     queries = {name: each.query for name, each in queries_of(before.encode(), ()).items()}
     topic = "cut/bid/x"
-    senders = (bench.friend, bench.other)
+    senders = (bench.mqtt_client, bench.other)
     sent: list[tuple[str, bytes]] = []
     asked: list[tuple[str, bytes]] = []
 
     def ask(found: list[str]) -> None:
-        bench.friend.send("cut/ask/x", found)
+        bench.mqtt_client.send("cut/ask/x", found)
         asked.extend(("cut/ask/x", each.encode()) for each in found)
 
     def send(start: int) -> None:
@@ -294,14 +294,14 @@ def test_open_windows_outlive_the_edits_that_the_plan_accepts(bench: Bench) -> N
     edited(f"{COUNT} {GROUPED}")
     sent = 0
     for text, action in [*KEPT.items(), (f"{COUNT} {GROUPED}", "update")]:
-        bench.friend.send("edit/bid/x", [call(each) for each in range(sent, sent + 10)])
+        bench.mqtt_client.send("edit/bid/x", [call(each) for each in range(sent, sent + 10)])
         sent += 10
         for refused, reason in LOST.items():
             with pytest.raises(InvalidInput, match=reason):
                 edited(refused)
         assert set(edited(text).values()) == {action}, text
     assert set(edited(f"{COUNT} {GROUPED}", "csv").values()) == {"update"}
-    bench.friend.send("edit/bid/x", [call(100_000)])
+    bench.mqtt_client.send("edit/bid/x", [call(100_000)])
     for engine in ("spark", "flink"):
         got = eventually(
             lambda topic=f"edit/out/{engine}": sorted(bench.received(topic)),
@@ -346,7 +346,7 @@ def test_an_edit_writes_no_window_again_for_a_late_row(bench: Bench) -> None:
 
     bench.apply(composition("[S]", query))
     for topic in ("late/bid/x", "late/other/x"):
-        bench.friend.send(topic, [call(0), call(1), call(30)])
+        bench.mqtt_client.send(topic, [call(0), call(1), call(30)])
     first, second = "1700000000000,0,2", "1700000030000,0,2"
     for name in ("spark", "flink", "parts"):
         assert received(name, 1) == [first], name
@@ -355,7 +355,7 @@ def test_an_edit_writes_no_window_again_for_a_late_row(bench: Bench) -> None:
     assert actions["late-parts.others-g"] == "start"
     bench.other.send("late/other/x", [call(2), call(60), call(4_000_000)])
     for topic in ("late/bid/x", "late/other/x"):
-        bench.friend.send(topic, [call(2), call(31), call(4_000_000)])
+        bench.mqtt_client.send(topic, [call(2), call(31), call(4_000_000)])
     assert received("parts", 3) == [first, second, "1700000060000,0,1"]
     assert received("spark", 2) == received("flink", 2) == [first, second]
 
@@ -386,11 +386,11 @@ def test_a_late_row_is_not_added_to_a_session_that_is_open(bench: Bench) -> None
 
     bench.apply(LATE_SESSIONS.format(text=text))
     begin = [visit(0, "a"), visit(9000, "a"), visit(10_000, "b"), visit(18_000, "a"), visit(21_900, "c")]
-    bench.friend.send("late/visit/x", begin)  # the watermark is at 20 s, and closes the session of b
+    bench.mqtt_client.send("late/visit/x", begin)  # the watermark is at 20 s, and closes the session of b
     late = [visit(5000, "a"), visit(10_500, "a")]
     expected = [["b,1"], ["a,4", "b,1", "c,1"]]
     for found, sent in zip(expected, ([], [*late, visit(4_000_000, "d")]), strict=True):
-        bench.friend.send("late/visit/x", sent)
+        bench.mqtt_client.send("late/visit/x", sent)
         for engine in ("spark", "flink"):
             got = eventually(
                 lambda topic=f"late/out/{engine}": sorted(bench.received(topic)),

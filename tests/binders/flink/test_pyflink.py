@@ -36,7 +36,7 @@ from testbed.benches import user
 from testbed.benches.contents import CONTENTS
 from testbed.benches.examples import one_site
 from testbed.benches.flink import BROKER, FlinkBench
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.faults.flow import client
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
@@ -253,16 +253,16 @@ def contents_job(
 )
 def test_contents_pass_unchanged(bench: FlinkBench, mosquitto: MosquittoServer, entry: str) -> None:
     job = contents_job(bench, mosquitto, f"contents-{entry.strip('_')}", entry)
-    engine, friend = bench.binder(), MqttFriend(mosquitto.port)
+    engine, mqtt_client = bench.binder(), MqttClient(mosquitto.port)
     handle = engine.submit(job, attempt_of(job))
     number = (b"length",) * (entry == "mapped")
-    friend.send(job.source_topic, CONTENTS + number)
+    mqtt_client.send(job.source_topic, CONTENTS + number)
     expected = [f"{job.source_topic}|None|True|".encode() * (entry == "__main__") + each for each in CONTENTS]
     expected += [b"6"] * len(number)
-    got = eventually(lambda: friend.got_bytes(job), lambda got: len(got) == len(expected))
+    got = eventually(lambda: mqtt_client.got_bytes(job), lambda got: len(got) == len(expected))
     assert got == expected
     engine.stop(handle, keep_state=False)
-    friend.close()
+    mqtt_client.close()
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
@@ -276,20 +276,20 @@ def test_texts_beyond_ascii_come_through_a_cluster_in_another_locale(
     arguments = {"place": "Z\N{LATIN SMALL LETTER U WITH DIAERESIS}rich \N{GRINNING FACE}"}
     sink = f"out/gr\N{LATIN SMALL LETTER O WITH DIAERESIS}\N{LATIN SMALL LETTER SHARP S}e/{name}"
     job = replace(job, sink_topic=sink, arguments=arguments if entry == "placed" else {})
-    engine, friend = bench.binder(), MqttFriend(mosquitto.port)
+    engine, mqtt_client = bench.binder(), MqttClient(mosquitto.port)
     handle = engine.submit(job, attempt_of(job))
-    friend.send(job.source_topic, ["\N{EURO SIGN}"])
+    mqtt_client.send(job.source_topic, ["\N{EURO SIGN}"])
     placed = f"\N{EURO SIGN} {arguments['place']}"
     expected = placed if entry == "placed" else f"{job.source_topic}|None|True|\N{EURO SIGN}"
-    got = eventually(lambda: friend.got(job), lambda got: len(got) == 1)
+    got = eventually(lambda: mqtt_client.got(job), lambda got: len(got) == 1)
     assert got == [expected]
     if entry == "placed":
-        friend.send(job.source_topic, CONTENTS)
+        mqtt_client.send(job.source_topic, CONTENTS)
         status = eventually(lambda: engine.status(handle), lambda status: "InvalidText" in status.message)
         assert f"on message 3 of topic '{job.source_topic}': " in status.message
         assert "byte 0xFF at position 1 of 2 is not UTF-8" in status.message
     engine.stop(handle, keep_state=False)
-    friend.close()
+    mqtt_client.close()
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
@@ -297,20 +297,20 @@ def test_local_times_have_the_zone_of_the_job(bench: FlinkBench, mosquitto: Mosq
     """And an error of the program is located."""
     job = contents_job(bench, mosquitto, "zones", "__main__")
     job = replace(job, job_path=str(ZONES), timezone="Europe/Berlin")
-    engine, friend = bench.binder(), MqttFriend(mosquitto.port)
+    engine, mqtt_client = bench.binder(), MqttClient(mosquitto.port)
     handle = engine.submit(job, attempt_of(job))
     # The third does not exist, and the fourth comes twice: as much later, and the later one.
     local = ("2026-01-01 00:30:00", "2026-07-01 00:30:00", "2026-03-29 02:30:00", "2026-10-25 02:30:00")
-    friend.send(job.source_topic, local)
-    got = eventually(lambda: friend.got(job), lambda got: len(got) == len(local))
+    mqtt_client.send(job.source_topic, local)
+    got = eventually(lambda: mqtt_client.got(job), lambda got: len(got) == len(local))
     instants = ("1767223800 00:30", "1782858600 00:30", "1774747800 03:30", "1792891800 02:30")
     assert got == [f"{each} {then} Europe/Berlin" for each, then in zip(local, instants, strict=True)]
-    friend.send(job.source_topic, ["1900-01-01 00:30:00"])
+    mqtt_client.send(job.source_topic, ["1900-01-01 00:30:00"])
     status = eventually(lambda: engine.status(handle), lambda status: "KeyError" in status.message)
     line = line_of("raise KeyError", ZONES)
     assert re.search(rf"KeyError: 'no such year' \(zones\.py, line {line}\)$", status.message)
     engine.stop(handle, keep_state=False)
-    friend.close()
+    mqtt_client.close()
 
 
 def test_a_type_of_contents_that_is_not_known_is_refused(
@@ -365,7 +365,7 @@ def test_a_function_through_the_coordinator(
 ) -> None:
     """Started, updated with its state, and deleted, while messages come."""
     inventory = Inventory({"A": one_site("A", bench.server.address, mosquitto.address)})
-    friend = MqttFriend(mosquitto.port)
+    mqtt_client = MqttClient(mosquitto.port)
     with Store(tmp_path / "store") as store:
         coordinator = build(store, installed(), inventory, Settings(roots=(ROOT,), period=0)).coordinator
         coordinator.start()
@@ -381,11 +381,11 @@ def test_a_function_through_the_coordinator(
             return operation
 
         def received(topic: str) -> list[str]:
-            return [text for where, text in list(friend.received) if where == topic]
+            return [text for where, text in list(mqtt_client.received) if where == topic]
 
         try:
             apply(1)
-            friend.send("words", ["a,1", "b,1", "a,2"])
+            mqtt_client.send("words", ["a,1", "b,1", "a,2"])
             eventually(lambda: received("out/copies"), lambda found: len(found) == 3)
             assert apply(1).calls == {}
             changed = apply(2).actions
@@ -393,7 +393,7 @@ def test_a_function_through_the_coordinator(
                 "pycount": "update",
                 "pycopies": "keep",
             }
-            friend.send("words", ["x,a", "y,see"])
+            mqtt_client.send("words", ["x,a", "y,see"])
             eventually(lambda: received("out/copies"), lambda found: len(found) == 5)
             assert received("out/counted") == ["a,1", "b,1", "a,2", "a,3", "see,1"]
             assert received("out/copies") == received("out/counted")
@@ -413,7 +413,7 @@ def test_a_function_through_the_coordinator(
             assert bench.running("pycount") == bench.running("pycopies") == 0
         finally:
             coordinator.close()
-            friend.close()
+            mqtt_client.close()
     assert bench.rest.jars() == {}
     assert not MqttBroker(mosquitto.address, inventory).session_exists(
         session_name("pycount", store.identity)

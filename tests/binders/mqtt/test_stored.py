@@ -15,7 +15,7 @@ from binders.mqtt.counters import DROPPED, STORED, STORED_BYTES, Counters
 from speck.core.inventory import Inventory
 from speck.errors import Rejected, Unreachable
 from speck.testing.waiting import eventually
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 
@@ -72,15 +72,15 @@ def server_fixture(tmp_path: Path) -> Iterator[MosquittoServer]:
 @pytest.mark.engine
 @with_mosquitto
 def test_what_waits_in_a_session_is_counted_and_stays_there(server: MosquittoServer) -> None:
-    broker, friend = MqttBroker(server.address, Inventory()), MqttFriend(server.port)
+    broker, mqtt_client = MqttBroker(server.address, Inventory()), MqttClient(server.port)
     broker.ensure_session("speck-a", "stored/in")
     before = eventually(broker.stored, lambda count: count is not None) or 0
-    friend.send("stored/in", [str(number) for number in range(300)])
+    mqtt_client.send("stored/in", [str(number) for number in range(300)])
     eventually(broker.stored, lambda count: (count or 0) >= before + 300)
     assert broker.waiting("speck-a") == 300
     broker.delete_session("speck-a")
     eventually(broker.stored, lambda count: (count or 0) < before + 300)
-    friend.close()
+    mqtt_client.close()
     broker.close()
 
 
@@ -88,13 +88,13 @@ def test_what_waits_in_a_session_is_counted_and_stays_there(server: MosquittoSer
 @with_mosquitto
 def test_messages_that_a_full_session_drops_are_counted(tmp_path: Path) -> None:
     with MosquittoServer(tmp_path / "mosquitto", "max_queued_bytes 10000\nsys_interval 1") as server:
-        broker, friend = MqttBroker(server.address, Inventory()), MqttFriend(server.port)
+        broker, mqtt_client = MqttBroker(server.address, Inventory()), MqttClient(server.port)
         broker.ensure_session("speck-a", "stored/in")
         eventually(broker.dropped, lambda count: count == 0)
-        friend.send("stored/in", ["x" * 1000] * 30)  # each is acknowledged with success
+        mqtt_client.send("stored/in", ["x" * 1000] * 30)  # each is acknowledged with success
         eventually(broker.dropped, lambda count: count == 20)
         eventually(broker.stored_bytes, lambda count: 10_000 <= (count or 0) < 12_000)
-        friend.close()
+        mqtt_client.close()
         broker.close()
 
 

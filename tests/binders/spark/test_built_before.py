@@ -16,7 +16,8 @@ from speck.schema.compositions import load_composition
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.examples import one_site
-from testbed.benches.spark import JOBS, MqttFriend
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import JOBS
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.rest import rest_server
 from testbed.servers.spark import SparkServer
@@ -78,25 +79,25 @@ def test_a_form_that_does_not_start_gives_way_to_the_one_before_with_its_state(
             assert operation.wait(120)
             return operation
 
-        friend = MqttFriend(mosquitto.port)
+        mqtt_client = MqttClient(mosquitto.port)
 
         def texts() -> list[str]:
-            return [text for topic, text in friend.received if topic == "out/counted"]
+            return [text for topic, text in mqtt_client.received if topic == "out/counted"]
 
         try:
             assert apply("words").state == "succeeded"
-            friend.send("words", ["a"])
+            mqtt_client.send("words", ["a"])
             eventually(texts, lambda found: found[-1:] == ["a 1"])
             with pytest.raises(InvalidInput, match=r"expected output_mode: append.*; nothing was stopped"):
                 apply("twice")
             failed = apply("fails_when_started", f", arguments: {{mark: {tmp_path / 'mark'}}}")
             assert "no such street" in failed.actions["counted"].error
             assert failed.actions["counted"].error.endswith("the previous version was restored and runs")
-            friend.send("words", ["a"])
+            mqtt_client.send("words", ["a"])
             eventually(texts, lambda found: found[-1:] == ["a 2"])
             assert texts() == ["a 1", "a 2"]
         finally:
-            friend.close()
+            mqtt_client.close()
             assert user.delete_composition(served.coordinator, "counted").wait(120)
 
 
@@ -130,7 +131,7 @@ def test_a_missing_column_is_told_with_its_place_and_nothing_stops(
         def attempts() -> dict[str, str]:
             return {each.attempt.job_name: each.attempt.id for each in store.attempts()}
 
-        friend = MqttFriend(mosquitto.port)
+        mqtt_client = MqttClient(mosquitto.port)
         try:
             apply()
             before = attempts()
@@ -144,13 +145,14 @@ def test_a_missing_column_is_told_with_its_place_and_nothing_stops(
             assert "(air.py, line 6, column 19)" in text
             assert text.endswith("nothing was stopped")
             assert attempts() == before and len(services.queries.revisions("air")) == 1
-            friend.send("words", ["aB"])
+            mqtt_client.send("words", ["aB"])
             eventually(
-                lambda: sorted(friend.received), lambda found: found == [("out/low", "ab"), ("out/up", "AB")]
+                lambda: sorted(mqtt_client.received),
+                lambda found: found == [("out/low", "ab"), ("out/up", "AB")],
             )
             code.write_text(CODE.replace("# as they come", "# as they are"))
             apply()
             assert attempts() == before  # and a comment restarts nothing
         finally:
-            friend.close()
+            mqtt_client.close()
             assert user.delete_composition(coordinator, "air").wait(120)

@@ -34,7 +34,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
 from testbed.benches import user
 from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.trials import trial
@@ -141,7 +141,7 @@ class Feeder:
     """Sends words at a steady pace until it is stopped."""
 
     def __init__(self, port: int) -> None:
-        self.friend = MqttFriend(port)
+        self.mqtt_client = MqttClient(port)
         self.sent: Counter[str] = Counter()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._send)
@@ -150,7 +150,7 @@ class Feeder:
     def counts(self) -> Counter[str]:
         """The last count of each word."""
         latest: Counter[str] = Counter()
-        for _, value in list(self.friend.received):
+        for _, value in list(self.mqtt_client.received):
             word, count = value.split()
             latest[word] = max(latest[word], int(count))
         return latest
@@ -161,13 +161,13 @@ class Feeder:
 
     def close(self) -> None:
         self.stop()
-        self.friend.close()
+        self.mqtt_client.close()
 
     def _send(self) -> None:
         number = 0
         while not self._stop.wait(0.1):
             words = [f"w{each % 7}" for each in range(number, number + 20)]
-            self.friend.send("words", words)
+            self.mqtt_client.send("words", words)
             self.sent.update(words)
             number += 20
 

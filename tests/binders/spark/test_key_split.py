@@ -23,7 +23,8 @@ from speck.core.runtime import Handle, JobState, State
 from speck.core.split import Place, Split, expand, part_of
 from speck.errors import Rejected
 from speck.testing import attempt_of, await_state, eventually
-from testbed.benches.spark import JOBS, MqttFriend, SparkBench
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import JOBS, SparkBench
 from testbed.servers.local_spark import connect_session
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -181,7 +182,7 @@ def test_a_split_in_one_job_is_that_of_spark(
     assert_complete(site, job, reference(session, texts))
 
 
-class Reports(MqttFriend):
+class Reports(MqttClient):
     """The reports of a part of a split."""
 
     def __init__(self, site: SparkBench, job: Job) -> None:

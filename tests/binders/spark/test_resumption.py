@@ -21,7 +21,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
 from testbed.benches import user
 from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 
@@ -80,13 +80,13 @@ def one(spark_server: SparkServer, mosquitto: MosquittoServer, tmp_path: Path) -
 def test_a_union_with_itself_is_refused_before_the_running_copy_stops(
     one: OneJob, mosquitto: MosquittoServer
 ) -> None:
-    friend = MqttFriend(mosquitto.port)
+    mqtt_client = MqttClient(mosquitto.port)
 
     def texts() -> list[str]:
-        return [text for _, text in list(friend.received)]
+        return [text for _, text in list(mqtt_client.received)]
 
     assert one.apply("upper").state == "succeeded"
-    friend.send("words", ["ab"])
+    mqtt_client.send("words", ["ab"])
     eventually(texts, lambda found: found == ["AB"])
     refused = one.apply("twice")
     error = refused.actions["read"].error
@@ -94,20 +94,20 @@ def test_a_union_with_itself_is_refused_before_the_running_copy_stops(
     assert "its checkpoint is of a form that read them once" in error
     assert "upgrade: stateless" in error
     assert refused.calls.get("stop", 0) == 0
-    friend.send("words", ["cd"])
+    mqtt_client.send("words", ["cd"])
     eventually(texts, lambda found: found == ["AB", "CD"])
     # Without the state it can, and from then on it continues from its own.
     assert one.apply("twice", "stateless").state == "succeeded"
-    friend.send("words", ["ef"])
+    mqtt_client.send("words", ["ef"])
     eventually(texts, lambda found: {"ef", "fe"} <= set(found))
     error = one.apply("upper").actions["read"].error
     assert "upper of simple.py reads its messages once" in error
     assert "a form that read them 2 times" in error
     with pytest.raises(InvalidInput, match="output_mode 'complete' needs an aggregation"):
         one.apply("twice", mode="complete")
-    friend.send("words", ["gh"])
+    mqtt_client.send("words", ["gh"])
     eventually(texts, lambda found: {"gh", "hg"} <= set(found))
-    friend.close()
+    mqtt_client.close()
 
 
 def test_a_job_that_cannot_have_several_sources_is_not_rehearsed(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from speck.testing.waiting import eventually
 from testbed import ROOT as PROJECT
 from testbed.benches import user
 from testbed.benches.examples import one_site
-from testbed.benches.spark import MqttFriend
+from testbed.benches.mqtt_client import MqttClient
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
 from tests.support.trials import trial
@@ -61,9 +61,9 @@ ROUTINGS = {
 class Feeder:
     """Sends rows until it is stopped; half of them have one key."""
 
-    def __init__(self, friend: MqttFriend) -> None:
+    def __init__(self, mqtt_client: MqttClient) -> None:
         self.sent: Counter[tuple[str, int]] = Counter()
-        self._friend = friend
+        self._mqtt_client = mqtt_client
         self._chance = np.random.default_rng(7)
         self.count = 0  # of rows, each 10 ms of event time after the one before
         self._stop = threading.Event()
@@ -79,13 +79,13 @@ class Feeder:
                 self.sent[name, BEGIN + seconds // WINDOW * WINDOW] += 1
                 texts.append(f"{name},{BEGIN + seconds}.{hundredths:02},1")
                 self.count += 1
-            self._friend.send("rows", texts)
+            self._mqtt_client.send("rows", texts)
 
     def stop(self) -> None:
         """Send no more, but for a row that closes all windows."""
         self._stop.set()
         self._thread.join()
-        self._friend.send("rows", [f"last,{BEGIN + self.count // 100 + 2 * WINDOW},1"])
+        self._mqtt_client.send("rows", [f"last,{BEGIN + self.count // 100 + 2 * WINDOW},1"])
 
 
 @pytest.fixture(name="services", params=ROUTINGS.values(), ids=ROUTINGS)
@@ -120,9 +120,9 @@ def ideal_share(window: Mapping[str, Any]) -> float:
     return float(sum(each["rows"] for each in workers) / sum(speeds) / max(each["busy"] for each in workers))
 
 
-def results(friend: MqttFriend) -> list[tuple[tuple[str, int], int]]:
+def results(mqtt_client: MqttClient) -> list[tuple[tuple[str, int], int]]:
     """Key, start and count of the windows so far."""
-    rows = [json.loads(text) for _, text in list(friend.received)]
+    rows = [json.loads(text) for _, text in list(mqtt_client.received)]
     starts = (round(datetime.fromisoformat(row["start"]).timestamp()) for row in rows)
     return [((row["key"], start), row["count"]) for row, start in zip(rows, starts, strict=True)]
 
@@ -130,8 +130,8 @@ def results(friend: MqttFriend) -> list[tuple[tuple[str, int], int]]:
 @needs_engines
 @trial("the same in memory")
 def test_a_slow_combiner_gets_its_share(services: Services, mosquitto: MosquittoServer) -> None:
-    friend = MqttFriend(mosquitto.port)
-    feeder = Feeder(friend)
+    mqtt_client = MqttClient(mosquitto.port)
+    feeder = Feeder(mqtt_client)
     watch = services.coordinator.splits
     try:
         windows = eventually(
@@ -147,7 +147,7 @@ def test_a_slow_combiner_gets_its_share(services: Services, mosquitto: Mosquitto
         eventually(lambda: feeder.count, lambda count: count > before + 500)
     finally:
         feeder.stop()
-    found = eventually(lambda: results(friend), lambda rows: len(rows) >= len(feeder.sent), patience=120)
+    found = eventually(lambda: results(mqtt_client), lambda rows: len(rows) >= len(feeder.sent), patience=120)
     assert len(dict(found)) == len(found)
     assert dict(found) == feeder.sent
-    friend.close()
+    mqtt_client.close()

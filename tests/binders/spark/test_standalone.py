@@ -35,7 +35,8 @@ from speck.errors import NoCapacity, OutcomeUnknown, Rejected, Unreachable
 from speck.schema.inventory import load_inventory
 from speck.testing import EngineContract, attempt_of, await_state, eventually
 from testbed import ROOT
-from testbed.benches.spark import JOBS, MqttFriend, SparkBench, gone
+from testbed.benches.mqtt_client import MqttClient
+from testbed.benches.spark import JOBS, SparkBench, gone
 from testbed.benches.standalone import StandaloneBench
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import MosquittoServer
@@ -488,12 +489,12 @@ def test_a_local_site_with_both_kinds_of_spark(tmp_path: Path) -> None:
 def test_a_link_is_measured_by_a_driver_that_ends(bench: StandaloneBench) -> None:
     engine, port = bench.binder(), REFUSING_PORT
     others = {each.id for each in bench.master.cluster().drivers if each.active}
-    friend = MqttFriend(bench.broker.port, "speck/probe/#")
+    mqtt_client = MqttClient(bench.broker.port, "speck/probe/#")
     probe = engine.probe_link(bench.broker.address)
     assert 0 < probe.rtt < 5
     assert probe.bandwidth > 0
-    assert sum(len(payload) for _, payload in friend.received if len(payload) > 1) == probe.bytes_sent
-    friend.close()
+    assert sum(len(payload) for _, payload in mqtt_client.received if len(payload) > 1) == probe.bytes_sent
+    mqtt_client.close()
     why = f"the probe of the link to tcp://127.0.0.1:{port} has failed: .*Connection refused"
     with pytest.raises(Rejected, match=why):
         engine.probe_link(f"tcp://127.0.0.1:{port}")
