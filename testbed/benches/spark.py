@@ -32,24 +32,79 @@ JOBS = ROOT / "testbed" / "programs" / "spark"
 BEHAVIOURS = {"good": "count", "missing": "count_nothing"}
 
 
-class SparkBench:
+class SparkJobs:
+    """The jobs of testbed/programs/spark at an engine of Spark, which read and write by one broker."""
+
+    def __init__(self, address: str, broker: MosquittoServer, inventory: Inventory, directory: Path) -> None:
+        self.broker, self.inventory = broker, inventory
+        self.mqtt = MqttClient(broker.port)
+        self._address, self._directory = address, directory
+        self._broker = MqttBroker(broker.address, inventory)
+
+    def close(self) -> None:
+        self._broker.close()
+        self.mqtt.close()
+
+    def job(
+        self, name: str, behaviour: str = "good", path: Path = JOBS / "simple.py", /, **arguments: Scalar
+    ) -> Job:
+        self._broker.ensure_session(client_id(name), f"in/{name}")
+        if behaviour == "corrupt":
+            path = self._corrupt_archive()
+        return Job(
+            job_name=name,
+            spe_address=self._address,
+            source_broker=self.broker.address,
+            source_topic=f"in/{name}",
+            sink_broker=self.broker.address,
+            sink_topic=f"out/{name}",
+            entry_class=BEHAVIOURS.get(behaviour, behaviour),
+            job_path=str(path),
+            engine="spark",
+            arguments=arguments,
+        )
+
+    def passing_job(self, name: str) -> Job:
+        return self.job(name, "passed", JOBS / "multiplied.py")
+
+    def feed(self, job: Job) -> None:
+        self.send(job, ["a"])
+
+    def send(self, job: Job, texts: Sequence[str]) -> None:
+        self.mqtt.send(job.source_topic, list(texts))
+
+    @contextmanager
+    def without_state(self, handle: Handle) -> Iterator[Handle]:
+        with place_emptied(handle.details["checkpoint"]):
+            yield handle
+
+    def fault_place(self) -> str:
+        """The file and line at which ``fails_at_build`` raises."""
+        source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
+        line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
+        return f"simple.py, line {line}"
+
+    def _corrupt_archive(self) -> Path:
+        """An archive that was cut off in the middle."""
+        path = self._directory / "corrupt.zip"
+        path.write_bytes(b"PK\x03\x04 and no more")
+        return path
+
+
+class SparkBench(SparkJobs):
     """One site: a server, a broker, and the directory of its checkpoints."""
 
     def __init__(self, server: SparkServer, broker: MosquittoServer, directory: Path) -> None:
-        self.server, self.broker = server, broker
-        self._checkpoints = str(directory / "checkpoints")
-        self.inventory = self._inventory(server.address, 40)
+        self.server, self._checkpoints = server, str(directory / "checkpoints")
+        super().__init__(server.address, broker, self._inventory(server.address, broker, 40), directory)
         self._engines: list[ConnectEngine] = []
-        self._broker = MqttBroker(broker.address, self.inventory)
         self._client = ConnectClient(server.address, endpoint_of(server.address))
-        self.mqtt = MqttClient(broker.port)
 
     def close(self) -> None:
         for engine in self._engines:
             engine.close()
         self._client.close()
-        self._broker.close()
-        self.mqtt.close()
+        super().close()
 
     def binder(self) -> ConnectEngine:
         return self._binder(self.server.address)
@@ -89,42 +144,9 @@ class SparkBench:
         assert running is not None
         yield self._binder(self.server.address, slots=len(running) + 1)
 
-    def job(
-        self,
-        name: str,
-        behaviour: str = "good",
-        path: Path = JOBS / "simple.py",
-        /,
-        **arguments: Scalar,
-    ) -> Job:
-        self._broker.ensure_session(client_id(name), f"in/{name}")
-        if behaviour == "corrupt":
-            path = self.corrupt_archive
-        return Job(
-            job_name=name,
-            spe_address=self.server.address,
-            source_broker=self.broker.address,
-            source_topic=f"in/{name}",
-            sink_broker=self.broker.address,
-            sink_topic=f"out/{name}",
-            entry_class=BEHAVIOURS.get(behaviour, behaviour),
-            job_path=str(path),
-            engine="spark",
-            arguments=arguments,
-        )
-
     def ensure_session(self, job: Job) -> None:
         """Make the session of a job, so that its messages wait for it."""
         self._broker.ensure_session(client_id(job.job_name), job.source_topic)
-
-    def feed(self, job: Job) -> None:
-        self.mqtt.send(job.source_topic, ["a"])
-
-    def passing_job(self, name: str) -> Job:
-        return self.job(name, "passed", JOBS / "multiplied.py")
-
-    def send(self, job: Job, texts: Sequence[str]) -> None:
-        self.mqtt.send(job.source_topic, list(texts))
 
     def running(self, job_name: str) -> int:
         running = ServerProbe(self.server.address, self._client).running()
@@ -134,33 +156,18 @@ class SparkBench:
     def forgotten(self, handle: Handle) -> Handle:
         return handle  # a session that was released is not known
 
-    @contextmanager
-    def without_state(self, handle: Handle) -> Iterator[Handle]:
-        with place_emptied(handle.details["checkpoint"]):
-            yield handle
-
-    @property
-    def corrupt_archive(self) -> Path:
-        """An archive that was cut off in the middle."""
-        path = Path(self._checkpoints).with_name("corrupt.zip")
-        path.write_bytes(b"PK\x03\x04 and no more")
-        return path
-
     def log_words(self) -> tuple[str, ...]:
         return ("ended: ", "Traceback (most recent call last)")
-
-    def fault_place(self) -> str:
-        return place_of_fault()
 
     def session_exists(self, attempt_id: str) -> bool:
         return self._client.session_exists(str(uuid.UUID(attempt_id)))
 
-    def _inventory(self, address: str, slots: int) -> Inventory:
-        site = one_site("A", address, self.broker.address, slots=slots, checkpoint_dir=self._checkpoints)
+    def _inventory(self, address: str, broker: MosquittoServer, slots: int) -> Inventory:
+        site = one_site("A", address, broker.address, slots=slots, checkpoint_dir=self._checkpoints)
         return Inventory({"A": site})
 
     def _binder(self, address: str, slots: int = 40) -> ConnectEngine:
-        engine = ConnectEngine(address, self._inventory(address, slots))
+        engine = ConnectEngine(address, self._inventory(address, self.broker, slots))
         self._engines.append(engine)
         return engine
 
@@ -174,13 +181,6 @@ def place_emptied(place: str) -> Iterator[None]:
         yield
     finally:
         away.rename(path)
-
-
-def place_of_fault() -> str:
-    """The file and line at which ``fails_at_build`` raises."""
-    source = (JOBS / "simple.py").read_text(encoding="utf-8").splitlines()
-    line = next(number for number, text in enumerate(source, 1) if '"no such street")' in text)
-    return f"simple.py, line {line}"
 
 
 def gone(pid: int, patience: float = 30.0) -> bool:

@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import patch
 
-from binders.mqtt import MqttBroker
 from binders.spark.standalone import master
 from binders.spark.standalone.engine import StandaloneEngine
 from binders.spark.standalone.master import Master
 from speck.core.inventory import Inventory
-from speck.core.job import Job, Scalar, client_id
+from speck.core.job import Job, client_id
 from speck.core.runtime import Handle
 from speck.store.served_files import ServedFiles
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed.benches.examples import one_site
-from testbed.benches.mqtt_client import MqttClient
-from testbed.benches.spark import BEHAVIOURS, JOBS, place_emptied, place_of_fault
+from testbed.benches.spark import SparkJobs
 from testbed.servers.base import free_port
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.standalone import StandaloneServer
 
 
-class StandaloneBench:
+class StandaloneBench(SparkJobs):
     """One site: a cluster, a broker, and the server of its files."""
 
     def __init__(self, server: StandaloneServer, broker: MosquittoServer, files: ServedFiles) -> None:
-        self.server, self.broker, self.files = server, broker, files
-        self.inventory = Inventory({"A": one_site("A", server.address, broker.address, **server.engine)})
+        inventory = Inventory({"A": one_site("A", server.address, broker.address, **server.engine)})
+        super().__init__(server.address, broker, inventory, server.directory)
+        self.server, self.files = server, files
         self.master = Master(server.address, self.inventory.engine(server.address))
         self._engines: list[StandaloneEngine] = []
-        self._broker = MqttBroker(broker.address, self.inventory)
-        self.mqtt = MqttClient(broker.port)
 
     def close(self) -> None:
         for engine in self._engines:
             engine.close()
         self.master.close()
-        self._broker.close()
-        self.mqtt.close()
+        super().close()
 
     def binder(self) -> StandaloneEngine:
         return self._binder(self.server.address, self.inventory)
@@ -72,35 +67,6 @@ class StandaloneBench:
         running = sum(driver.active for driver in self.master.cluster().drivers)
         yield self.at(self.server.ports[0], slots=running + 1)
 
-    def job(
-        self, name: str, behaviour: str = "good", path: Path = JOBS / "simple.py", /, **arguments: Scalar
-    ) -> Job:
-        self._broker.ensure_session(client_id(name), f"in/{name}")
-        if behaviour == "corrupt":
-            path = self.server.directory / "corrupt.zip"
-            path.write_bytes(b"PK\x03\x04 and no more")
-        return Job(
-            job_name=name,
-            spe_address=self.server.address,
-            source_broker=self.broker.address,
-            source_topic=f"in/{name}",
-            sink_broker=self.broker.address,
-            sink_topic=f"out/{name}",
-            entry_class=BEHAVIOURS.get(behaviour, behaviour),
-            job_path=str(path),
-            engine="spark",
-            arguments=arguments,
-        )
-
-    def feed(self, job: Job) -> None:
-        self.mqtt.send(job.source_topic, ["a"])
-
-    def passing_job(self, name: str) -> Job:
-        return self.job(name, "passed", JOBS / "multiplied.py")
-
-    def send(self, job: Job, texts: Sequence[str]) -> None:
-        self.mqtt.send(job.source_topic, list(texts))
-
     def fence(self, job: Job, attempt: int) -> None:
         """Allow only this attempt at a job, or a newer one, to read."""
         self._broker.fence(client_id(job.job_name), attempt)
@@ -112,16 +78,8 @@ class StandaloneBench:
     def forgotten(self, handle: Handle) -> Handle:
         return replace(handle, engine_id=uuid.uuid4().hex)
 
-    @contextmanager
-    def without_state(self, handle: Handle) -> Iterator[Handle]:
-        with place_emptied(handle.details["checkpoint"]):
-            yield handle
-
     def log_words(self) -> tuple[str, ...]:
         return ("ERROR MicroBatchExecution",)
-
-    def fault_place(self) -> str:
-        return place_of_fault()
 
     def at(self, port: int, **known: int) -> StandaloneEngine:
         """A binder of a master at another port, or with other fields in the inventory."""
