@@ -13,11 +13,9 @@ from speck.cli.demo.stages import (
     CLOUD,
     COMPOSITION,
     MEASURABLE_RATE,
-    POLL,
     Demo,
     by_kind,
     in_the_cloud,
-    refuse_failed,
 )
 from speck.client import RequestRefused
 
@@ -39,10 +37,7 @@ class PlacedDemo(Demo):
             begun = self._accepted(
                 lambda: self._client.place(text, COMPOSITION, policy="cloud"), f"all in {CLOUD}"
             )
-            printed: set[str] = set()
-            for operation in self._client.follow(begun["id"], POLL):
-                self._view.operation(operation, printed)
-            refuse_failed(operation)
+            self._await_end(begun["id"])
 
     def _feed_and_edit(self) -> None:
         self._view.phase("Data flows")

@@ -249,11 +249,14 @@ class Demo:
     def _deploy_text(self, text: bytes, jobs: str) -> None:
         with self._stage("deploy", f"The plan, and its {jobs}"):
             self._view.plan(self._client.plan(text, self._composition))
-            printed: set[str] = set()
-            begun = self._client.apply(text, self._composition)
-            for operation in self._client.follow(begun["id"], POLL):
-                self._view.operation(operation, printed)
-            refuse_failed(operation)
+            self._await_end(self._client.apply(text, self._composition)["id"])
+
+    def _await_end(self, identifier: str) -> None:
+        """Print the actions of an operation until it ends.  Raises :class:`SpeckError` if it failed."""
+        printed: set[str] = set()
+        for operation in self._client.follow(identifier, POLL):
+            self._view.operation(operation, printed)
+        refuse_failed(operation)
 
     def _feed_and_edit(self) -> None:
         self._view.phase("Data flows")
@@ -313,6 +316,7 @@ class Demo:
         self._check_untouched(operation, before)
 
     def _follow(self, identifier: str) -> dict[str, Any]:
+        """Await the end of an operation while data flows.  Raises :class:`SpeckError` for one that failed."""
         printed: set[str] = set()
         latest: dict[str, Any] = {}
 
