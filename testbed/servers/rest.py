@@ -27,6 +27,18 @@ from speck.store import Store
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 
+# The fields of a job over these engines, whose code is in the server's root.
+SOLO = {
+    "job_name": "solo",
+    "spe_address": "sc://e1:15002",
+    "source_broker": "tcp://b1:1883",
+    "source_topic": "x",
+    "sink_broker": "tcp://b1:1883",
+    "sink_topic": "y",
+    "entry_class": "work",
+    "job_path": "work.py",
+}
+
 
 @dataclass(frozen=True)
 class RestServer:

@@ -11,7 +11,7 @@ import requests
 
 from speck.core.inventory import Inventory, Uplink
 from testbed.benches.examples import one_site
-from testbed.servers.rest import RestServer, rest_server, yaml_of
+from testbed.servers.rest import SOLO, RestServer, rest_server, yaml_of
 
 YAML = {"Content-Type": "application/yaml"}
 TWO = yaml_of("a t0 t1", "b t1 t2")
@@ -147,23 +147,13 @@ def test_operations_are_told_from_before_the_server_was_started(tmp_path: Path) 
 
 
 def test_one_job_is_deployed_and_deleted(rest: RestServer) -> None:
-    fields = {
-        "job_name": "solo",
-        "spe_address": "sc://e1:15002",
-        "source_broker": "tcp://b1:1883",
-        "source_topic": "x",
-        "sink_broker": "tcp://b1:1883",
-        "sink_topic": "y",
-        "entry_class": "work",
-        "job_path": "work.py",
-    }
-    answer = requests.post(f"{rest.url}/jobs?wait=30", json=fields, timeout=60)
+    answer = requests.post(f"{rest.url}/jobs?wait=30", json=SOLO, timeout=60)
     assert (answer.status_code, answer.json()["state"]) == (200, "succeeded")
     assert list(rest.world.where()) == ["solo"]
     answer = requests.delete(f"{rest.url}/jobs/solo?wait=30", timeout=60)
     assert (answer.status_code, answer.json()["state"]) == (200, "succeeded")
     assert rest.world.where() == {}
-    wrong = requests.post(f"{rest.url}/jobs", json=fields | {"sink_topic": "y/#"}, timeout=60)
+    wrong = requests.post(f"{rest.url}/jobs", json=SOLO | {"sink_topic": "y/#"}, timeout=60)
     assert wrong.status_code == 422
     assert [each["field"] for each in wrong.json()["faults"]] == ["sink_topic"]
 

@@ -12,7 +12,7 @@ import requests
 from speck.cli.draw import draw_image
 from speck.core.inventory import Inventory
 from testbed.benches.examples import job, one_site
-from testbed.servers.rest import RestServer
+from testbed.servers.rest import SOLO, RestServer
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -66,15 +66,10 @@ def test_a_picture_runs_nothing_and_fetches_nothing(tmp_path: Path, hostile: str
 
 
 def test_no_answer_is_a_document_that_a_browser_would_run(rest: RestServer) -> None:
-    fields = {
+    fields = SOLO | {
         "job_name": "a",
-        "spe_address": "sc://e1:15002",
-        "source_broker": "tcp://b1:1883",
         "source_topic": HOSTILE[0],
-        "sink_broker": "tcp://b1:1883",
         "sink_topic": HOSTILE[2],
-        "entry_class": "work",
-        "job_path": "work.py",
         "labels": {each: each for each in HOSTILE},
         "arguments": {"x": HOSTILE[1]},
     }

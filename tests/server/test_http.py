@@ -24,22 +24,12 @@ from speck.server.request_parser import LONGEST_LINE, StrictParser
 from speck.server.wsgi import MAX_HEADER, THREADS, _Accepting
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
-from testbed.servers.rest import RestServer, rest_server, yaml_of
+from testbed.servers.rest import SOLO, RestServer, rest_server, yaml_of
 from tests.support.properties import SHARE
 
 YAML = {"Content-Type": "application/yaml"}
 JSON = {"Content-Type": "application/json"}
 ONE = yaml_of("a t0 t1")
-FIELDS = {
-    "job_name": "solo",
-    "spe_address": "sc://e1:15002",
-    "source_broker": "tcp://b1:1883",
-    "source_topic": "x",
-    "sink_broker": "tcp://b1:1883",
-    "sink_topic": "y",
-    "entry_class": "work",
-    "job_path": "work.py",
-}
 
 
 @pytest.fixture(name="server", scope="module")
@@ -121,7 +111,7 @@ def test_bodies_that_are_no_document(
 
 @pytest.mark.parametrize("arguments", ['{"x": NaN}', '{"x": -Infinity}', '{"x": 1e999}', r'{"x": "\ud800"}'])
 def test_values_that_no_answer_could_repeat_are_refused(server: RestServer, arguments: str) -> None:
-    body = json.dumps(FIELDS)[:-1] + f', "arguments": {arguments}}}'
+    body = json.dumps(SOLO)[:-1] + f', "arguments": {arguments}}}'
     problem = problem_of(ask(server, "POST", "/jobs", data=body, headers=JSON), 422)
     assert [each["field"] for each in problem["faults"]] == ["arguments"]
 
@@ -144,7 +134,7 @@ def test_odd_numbers_in_a_query(server: RestServer, parameter: str, value: str) 
 
 def test_a_path_that_no_file_can_have(server: RestServer) -> None:
     for path, said in (("x" * 300 + ".py", "File name too long"), ("a\0b.py", "control character")):
-        answer = ask(server, "POST", "/jobs", json=FIELDS | {"job_path": path})
+        answer = ask(server, "POST", "/jobs", json=SOLO | {"job_path": path})
         assert said in problem_of(answer, 422)["detail"]
 
 
@@ -191,7 +181,7 @@ def test_odd_names_in_a_path_are_of_nothing(server: RestServer, name: str) -> No
 
 @pytest.mark.parametrize("name", [*ODD, "%C3%A9", "e%CC%81"])
 def test_odd_names_of_compositions_are_refused(server: RestServer, name: str) -> None:
-    one = json.dumps(FIELDS)
+    one = json.dumps(SOLO)
     answer = ask(server, "POST", f"/jobs?composition={name}", data=one, headers=JSON)
     assert "is not a name" in problem_of(answer, 422)["detail"]
     answer = ask(server, "POST", f"/compositions?name={name}", data=ONE, headers=YAML)
@@ -358,7 +348,7 @@ def test_requests_for_what_takes_long_share_it_and_take_no_thread_of_others(
     tmp_path: Path, path: str
 ) -> None:
     """More of them than there are threads, while the engine of a site does not answer."""
-    inventory = Inventory({"A": one_site("A", FIELDS["spe_address"], FIELDS["source_broker"])})
+    inventory = Inventory({"A": one_site("A", SOLO["spe_address"], SOLO["source_broker"])})
     with rest_server(tmp_path, inventory) as rest, ThreadPoolExecutor(2 * THREADS) as threads:
         hold = rest.world.hold("checkup")
         answers = [threads.submit(ask, rest, "GET", path) for _ in range(2 * THREADS)]
@@ -368,9 +358,9 @@ def test_requests_for_what_takes_long_share_it_and_take_no_thread_of_others(
             assert requests.get(rest.url + quick, timeout=10).ok, quick
         hold.release()
         assert len({each.result().text for each in answers}) == 1
-        assert rest.world.calls.count(("checkup", FIELDS["spe_address"], "")) == 1
+        assert rest.world.calls.count(("checkup", SOLO["spe_address"], "")) == 1
         assert ask(rest, "GET", path).ok
-        assert rest.world.calls.count(("checkup", FIELDS["spe_address"], "")) == 2
+        assert rest.world.calls.count(("checkup", SOLO["spe_address"], "")) == 2
 
 
 def test_a_route_is_counted_unless_it_is_declared_quick(rest: RestServer) -> None:

@@ -31,7 +31,7 @@ from speck.server.middleware.origin import HEADERS, foreign, is_ours
 from speck.server.middleware.rate_limit import Throttle, client_of
 from speck.server.process import _names
 from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest, mint, remove_owner
-from testbed.servers.rest import rest_server, yaml_of
+from testbed.servers.rest import SOLO, rest_server, yaml_of
 from testbed.servers.served_process import Served, served
 from tests.server.test_http import JSON, YAML, problem_of
 
@@ -151,7 +151,7 @@ def test_an_action_s_author_is_whose_token_it_was(door: Door) -> None:
     path = "/compositions?name=hers&wait=60&author=mallory"
     applied = door.ask("POST", path, door.anna, data=ONE, headers=YAML).json()
     assert (applied["state"], applied["author"]) == ("succeeded", "anna")
-    alone = json.dumps({"job_name": "b"} | FIELDS)
+    alone = json.dumps(SOLO | {"job_name": "b"})
     door.ask("POST", "/jobs?composition=hers&wait=60&author=mallory", door.anna, data=alone, headers=JSON)
     rolled = door.ask("POST", "/compositions/hers/rollback?wait=60&author=mallory", door.anna).json()
     assert rolled["author"] == "anna"
@@ -162,17 +162,6 @@ def test_an_action_s_author_is_whose_token_it_was(door: Door) -> None:
     events = door.ask("GET", "/events?composition=hers", door.reader).json()
     assert {each["author"] for each in events} == {"anna"}
     assert {"accepted", "succeeded"} <= {each["kind"] for each in events}
-
-
-FIELDS = {
-    "spe_address": "sc://e1:15002",
-    "source_broker": "tcp://b1:1883",
-    "source_topic": "x",
-    "sink_broker": "tcp://b1:1883",
-    "sink_topic": "y",
-    "entry_class": "work",
-    "job_path": "work.py",
-}
 
 
 def test_expressions_of_code_in_the_plan_of_an_engine_are_for_the_role_write(door: Door) -> None:

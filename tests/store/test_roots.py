@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from speck.store.jobfile import LARGEST, BadFile, content_hash, locate, open_located
+from testbed.servers.rest import SOLO
 from testbed.servers.served_process import served
 from tests.server.test_http import problem_of
-from tests.server.test_security import FIELDS
 
 CODE = "def work(messages):\n    return messages\n"
 
@@ -112,7 +112,7 @@ def test_what_a_job_may_not_name(root: Path, tmp_path: Path) -> None:
 
         def said(job_path: str) -> str:
             url = f"{server.url}/jobs?composition=c&wait=60"
-            answer = requests.post(url, json={"job_name": "j", "job_path": job_path} | _OTHERS, timeout=120)
+            answer = requests.post(url, json=SOLO | {"job_path": job_path}, timeout=120)
             if answer.ok:
                 return str(answer.json()["state"])
             return str(problem_of(answer, 422)["detail"])
@@ -140,6 +140,3 @@ def test_what_a_job_may_not_name(root: Path, tmp_path: Path) -> None:
             answer = said(path)
             assert words in answer, (path, answer)
             assert "sesame" not in answer
-
-
-_OTHERS = {name: value for name, value in FIELDS.items() if name != "job_path"}
