@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from rich.table import Table
 
 from speck.cli.demo import programs
 from speck.cli.demo.programs import PIPELINES, Program, Watcher
-from speck.cli.demo.stages import AGREED, CLOUD, DIFFER, Demo
+from speck.cli.demo.stages import CLOUD, Demo
 from speck.cli.demo.view import View
 from speck.errors import LocalError, SpeckError
 
@@ -200,11 +199,7 @@ class FencesDemo(Demo):
             self._explain()
         else:
             self._view.line(f"each of the {found.awaited:,} events came once, and is right", "bold green")
-        if self._options.keep:
-            self._keep()
-        if self._options.as_json:
-            print(json.dumps(asdict(found)))
-        return DIFFER if differences else AGREED
+        return self._finish(asdict(found), agreed=not differences)
 
     def _found(self) -> FenceCounts:
         reports: Sequence[Data] = [each.report for each in self._feeders if each.report is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,7 @@ from typing import Any, Self
 from rich.table import Table
 
 from speck.cli.demo.programs import PIPELINES, ROAD_TRAFFIC, Feeder, Watcher
-from speck.cli.demo.stages import AGREED, CLOUD, DIFFER, Demo
+from speck.cli.demo.stages import CLOUD, Demo
 from speck.cli.demo.view import View
 from speck.cli.variables import read_composition
 from speck.errors import LocalError, SpeckError
@@ -243,11 +242,7 @@ class HotDemo(Demo):
                 f"each of the {found.awaited:,} windows of {len(self._towns)} towns came once, and is right"
             )
             self._view.line(equal, "bold green")
-        if self._options.keep:
-            self._keep()
-        if self._options.as_json:
-            print(json.dumps(asdict(found)))
-        return DIFFER if differences else AGREED
+        return self._finish(asdict(found), agreed=not differences)
 
     @property
     def _towns(self) -> Sequence[str]:

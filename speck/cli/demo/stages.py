@@ -399,11 +399,15 @@ class Demo:
             self._view.line(
                 f"they agree, {counts.seconds['feed']:g} s after the first was sent", "bold green"
             )
+        return self._finish(asdict(counts), agreed=not differences and not counts.changed_again)
+
+    def _finish(self, counts: Mapping[str, Any], *, agreed: bool) -> int:
+        """Leave everything running and print the counts, as the options say; returns the exit code."""
         if self._options.keep:
             self._keep()
         if self._options.as_json:
-            print(json.dumps(asdict(counts)))
-        return DIFFER if differences or counts.changed_again else AGREED
+            print(json.dumps(counts))
+        return AGREED if agreed else DIFFER
 
     def _explain(self) -> None:
         """Print the jobs with a problem, the likely reason."""
