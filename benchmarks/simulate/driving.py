@@ -27,7 +27,7 @@ from speck.placement.cost import evaluate, load_of
 from speck.placement.model import Model
 from speck.placement.policies import Budget, Policy, place, policy
 from speck.placement.problem import EngineModel, Load, Placement, Problem
-from speck.placement.profile import Inputs, Known
+from speck.placement.profile import Inputs
 from testbed.simulate import engines
 from testbed.simulate.conditions import Floats, Scenario
 from testbed.simulate.fluid import Fluid
@@ -233,11 +233,7 @@ def _progress(driven: Driven, now: float) -> Progress:
 
 
 def _realised(driven: Driven, present: Present, pending: StepRecord) -> Realised:
-    costs = {
-        name: profile.cost.value
-        for name, profile in present.inputs.jobs.items()
-        if profile.cost is not None and profile.cost.known is Known.MEASURED
-    }
+    costs = present.inputs.measured_costs()
     lags = bool(set(driven.observed.lagging) & verdict.judged_jobs(present.model, pending))
     return verdict.realised(present.model, pending, costs, lag_grows=lags)
 

@@ -165,6 +165,14 @@ class Inputs:
         form = self.forms.get(job.job_name)
         return self.history.get(job.job_name, ()) if form is None or _reads_alike(form, job) else ()
 
+    def measured_costs(self) -> dict[str, float]:
+        """The measured processor time of a message, s on a reference core, by job name."""
+        return {
+            name: profile.cost.value
+            for name, profile in self.jobs.items()
+            if profile.cost is not None and profile.cost.known is Known.MEASURED
+        }
+
 
 def _reads_alike(one: Job, other: Job) -> bool:
     """True if two forms of a job read the same messages; the broker of a topic may be another one."""

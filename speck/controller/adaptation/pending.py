@@ -15,7 +15,6 @@ from speck.core.lifecycle import OperationKind, OperationState
 from speck.errors import NotFound
 from speck.placement.adaptation import verdict
 from speck.placement.adaptation.situation import Progress, Realised
-from speck.placement.profile import Known
 from speck.store import Head
 from speck.store.deployments import Deployments
 
@@ -79,11 +78,7 @@ class PendingStep:
         elif not {step.source, step.target} <= present.model.draft.inventory.sites.keys():
             return None  # the model has its sites by the names that they had when it was made
         else:
-            costs = {
-                name: profile.cost.value
-                for name, profile in present.inputs.jobs.items()
-                if profile.cost is not None and profile.cost.known is Known.MEASURED
-            }
+            costs = present.inputs.measured_costs()
             found = verdict.realised(present.model, step, costs, lag_grows=lags)
         predicted = verdict.predicted_gain(step)
         observed.realised = found.gain / predicted if found is not None and predicted else None
