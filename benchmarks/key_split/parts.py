@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ import paho.mqtt.client as paho
 import psutil
 
 from speck.core.split import split_topic
+from testbed.benches.mqtt_client import subscribe
 
 
 class Parts:
@@ -23,12 +23,7 @@ class Parts:
         self.bytes: Counter[str] = Counter()
         self._prefix = split_topic(name, "")
         self._seen: set[tuple[tuple[str, str], ...]] = set()
-        subscribed = threading.Event()
-        connection.on_message = self._take
-        connection.on_subscribe = lambda *_: subscribed.set()
-        connection.subscribe(f"{self._prefix}#", 1)
-        if not subscribed.wait(30):
-            raise RuntimeError("no subscription in 30 s")
+        subscribe(connection, f"{self._prefix}#", self._take)
 
     def busy(self, part: str) -> float:
         """The processor seconds of a part's steps."""

@@ -1,15 +1,33 @@
-"""A client of an MQTT broker, for tests that send messages to jobs and count those that these send."""
+"""Clients of MQTT brokers, for tests that send messages to jobs and count those that these send."""
 
 from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from speck.core.job import Job
+
+
+def subscribe(
+    client: paho.Client,
+    topics: str,
+    take: Callable[[paho.Client, object, paho.MQTTMessage], None],
+    patience: float = 30.0,
+) -> None:
+    """Have ``take`` called with the messages on some topics, at QoS 1, from a client that is connected.
+
+    Returns once the broker has confirmed the subscription; raises :class:`TimeoutError` after ``patience`` s.
+    """
+    subscribed = threading.Event()
+    client.on_message = take
+    client.on_subscribe = lambda *_: subscribed.set()
+    client.subscribe(topics, 1)
+    if not subscribed.wait(patience):
+        raise TimeoutError(f"no subscription to {topics!r} in {patience:g} s")
 
 
 class MqttClient:
@@ -21,13 +39,9 @@ class MqttClient:
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2, f"test-{uuid.uuid4().hex}", protocol=paho.MQTTv5
         )
-        subscribed = threading.Event()
-        self._client.on_message = self._receive
-        self._client.on_subscribe = lambda *_: subscribed.set()
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
-        self._client.subscribe(topics, 1)
-        assert subscribed.wait(30)
+        subscribe(self._client, topics, self._receive)
 
     def send(self, topic: str, values: Sequence[str | bytes]) -> None:
         sent = [self._client.publish(topic, value, 1) for value in values]

@@ -14,6 +14,8 @@ from typing import Protocol
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
+from testbed.benches.mqtt_client import subscribe
+
 _PATIENCE = 60.0  # s, for a broker to take what was sent
 
 
@@ -115,12 +117,7 @@ class Listener:
     def __init__(self, connection: paho.Client, topic: str) -> None:
         self.received: list[tuple[float, str]] = []
         self._stamps: set[tuple[tuple[str, str], ...]] = set()
-        subscribed = threading.Event()
-        connection.on_message = self._keep
-        connection.on_subscribe = lambda *_: subscribed.set()
-        connection.subscribe(topic, 1)
-        if not subscribed.wait(_PATIENCE):
-            raise RuntimeError(f"no subscription to {topic!r} in {_PATIENCE:g} s")
+        subscribe(connection, topic, self._keep, _PATIENCE)
 
     def _keep(self, connection: paho.Client, data: object, message: paho.MQTTMessage) -> None:
         stamp = tuple(sorted(getattr(message.properties, "UserProperty", ())))

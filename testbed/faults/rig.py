@@ -39,6 +39,7 @@ from speck.store import Store
 from speck.testing.wire_trouble import Relay
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.mqtt_client import subscribe
 from testbed.faults.middle import MIDDLES, Middle
 from testbed.servers.base import free_port
 from testbed.servers.flink import QUICK_HEARTBEATS, FlinkServer
@@ -145,12 +146,7 @@ class Counts:
     def __init__(self, broker: MosquittoServer) -> None:
         self._counts: dict[str, int] = {}
         self._client = paho_client(broker)
-        subscribed = threading.Event()
-        self._client.on_message = self._take
-        self._client.on_subscribe = lambda *_: subscribed.set()
-        self._client.subscribe("out/#", 1)
-        if not subscribed.wait(30):
-            raise TimeoutError("no subscription to out/#")
+        subscribe(self._client, "out/#", self._take)
 
     def _take(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
         text, _, count = message.payload.decode().replace(",", " ").lower().rpartition(" ")

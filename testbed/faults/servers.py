@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from binders.flink.local.cluster import CONNECTOR, flink_home
 from binders.mqtt.local import site_configuration
 from speck.client import RequestRefused
 from testbed import ROOT
+from testbed.benches.mqtt_client import subscribe
 from testbed.faults.flow import Sender
 from testbed.faults.mixed import BRANCHES, A, Counts, Ends, ExpandForm, Mixed, account
 from testbed.faults.rig import Account, CuttableRelay, await_that, paho_client
@@ -155,12 +155,7 @@ class Outputs:
         self.counts: dict[str, Counter[str]] = {branch: Counter() for branch in BRANCHES}
         self._prefix = mixed.topic("out/")
         self._client = paho_client(broker)
-        subscribed = threading.Event()
-        self._client.on_message = self._take
-        self._client.on_subscribe = lambda *_: subscribed.set()
-        self._client.subscribe(f"{self._prefix}#", 1)
-        if not subscribed.wait(30):
-            raise TimeoutError(f"no subscription to {self._prefix}#")
+        subscribe(self._client, f"{self._prefix}#", self._take)
 
     def _take(self, client: paho.Client, data: object, message: paho.MQTTMessage) -> None:
         text, _, count = message.payload.decode().rpartition(",")

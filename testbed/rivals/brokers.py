@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from binders.kafka.local import server_jars
 from speck.errors import LocalError
+from testbed.benches.mqtt_client import subscribe
 from testbed.faults.flow import Publisher, client
 from testbed.faults.middle import KafkaMiddle
 from testbed.faults.rig import PATIENCE, CuttableRelay
@@ -76,14 +77,11 @@ class MosquittoBrokers:
     def receiving(self, address: str, topic: str, take: Take) -> Iterator[None]:
         """See :class:`Brokers`: with QoS 1."""
         with client(address, self.protocol) as consumer:
-            subscribed = threading.Event()
-            consumer.on_message = lambda _client, _data, message: take(
-                message.payload.decode(), list(getattr(message.properties, "UserProperty", ()))
-            )
-            consumer.on_subscribe = lambda *_: subscribed.set()
-            consumer.subscribe(topic, 1)
-            if not subscribed.wait(PATIENCE):
-                raise RuntimeError(f"no subscription to {topic!r} in {PATIENCE:g} s")
+
+            def receive(_client: object, _data: object, message: paho.MQTTMessage) -> None:
+                take(message.payload.decode(), list(getattr(message.properties, "UserProperty", ())))
+
+            subscribe(consumer, topic, receive, PATIENCE)
             yield
 
 

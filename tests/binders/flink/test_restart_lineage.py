@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.mqtt_client import subscribe
 from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
@@ -42,13 +42,9 @@ class Listener:
     def __init__(self, broker: MosquittoServer, topic: str) -> None:
         self.stamps: dict[str, list[str]] = defaultdict(list)
         self.client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
-        subscribed = threading.Event()
-        self.client.on_message = self._take
-        self.client.on_subscribe = lambda *_: subscribed.set()
         self.client.connect("127.0.0.1", broker.port)
         self.client.loop_start()
-        self.client.subscribe(topic, 1)
-        assert subscribed.wait(30)
+        subscribe(self.client, topic, self._take)
 
     def _take(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
         properties = dict(message.properties.UserProperty)  # type: ignore[union-attr]
