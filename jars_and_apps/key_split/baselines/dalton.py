@@ -8,14 +8,14 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from jars_and_apps.key_split.baselines.hot_keys import Floats, HotKeys
 from jars_and_apps.key_split.baselines.loads import Loads
 from jars_and_apps.key_split.partitioners.counts import Counted, Counts
 from jars_and_apps.key_split.partitioners.holders import Holders
 from jars_and_apps.key_split.partitioners.options import Option, Options, read
-from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
-from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
+from jars_and_apps.key_split.partitioners.placement import Pieces
+from jars_and_apps.key_split.partitioners.protocol import Arrays, Setting
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _FIRST_CAP = 2
 _FIRST_VALUE = -2.0
@@ -23,7 +23,7 @@ _CROWDED = 0.7  # of the hot keys at the cap: it rises
 _BLOCK, _LEAST_BLOCK, _MOST_BLOCK = 100, 16, 1024  # rows of a key placed at once, by the mean load
 
 
-class Dalton:
+class Dalton(HotKeys):
     """Hot keys go where their value for a worker is greatest, which is learned from rewards.
 
     Zapridou, Mytilinis and Ailamaki, "Dalton: learned partitioning for distributed data streams", VLDB 2022.
@@ -41,9 +41,8 @@ class Dalton:
     }
 
     def __init__(self, setting: Setting, counts: Counts, loads: Loads, holders: Holders) -> None:
-        self._setting, self._counts, self._loads, self._holders = setting, counts, loads, holders
+        super().__init__(setting, counts, loads, holders)
         self._used = np.flatnonzero(setting.weights)
-        self._shares = setting.weights / setting.weights.mean()
         options = read(self.OPTIONS, setting.options)
         self._a, self._epsilon, self._hot = options["a"], options["epsilon"], options["hot"]
         self._most = min(int(options["cap"]) or len(self._used), len(self._used))
@@ -51,15 +50,9 @@ class Dalton:
         self._values: dict[int, Floats] = {}
 
     @classmethod
-    def begin(cls, setting: Setting) -> Self:
-        """A partitioner that has seen no row."""
-        return cls(setting, Counts(setting), Loads(setting), Holders())
-
-    @classmethod
     def load(cls, setting: Setting, arrays: Arrays) -> Self:
         """The partitioner whose state was dumped."""
-        counts, loads = Counts.load(setting, arrays), Loads.load(setting, arrays)
-        found = cls(setting, counts, loads, Holders.load(arrays))
+        found = super().load(setting, arrays)
         found._cap = int(arrays["cap"][0])
         keys = arrays["values.hash"].tolist()
         found._values = dict(zip(keys, np.array(arrays["values"], np.float64), strict=True))
@@ -73,22 +66,7 @@ class Dalton:
             "values.hash": np.array(list(self._values), np.uint64),
             "values": values,
         }
-        return {**self._counts.dump(), **self._loads.dump(), **self._holders.dump(), **learned}
-
-    def route(self, hashes: NDArray[np.uint64], batch: int) -> Routing:
-        """The workers of the rows with these hashes of keys."""
-        counted = self._counts.take(hashes, 1 / (self._hot * self._setting.workers))
-        threshold = self._counts.threshold(self._hot)
-        hot = np.maximum(self._counts.rows[counted.keys], self._counts.before[counted.keys]) > threshold
-        whole = self._counts.owner[counted.keys]
-        cold = np.bincount(whole[~hot], weights=counted.rows[~hot], minlength=self._setting.workers)
-        rows = np.asarray(self._loads.rows() + cold, np.float64)
-        rows += np.bincount(counted.others, minlength=len(rows))
-        chance = np.random.Generator(np.random.Philox(key=self._setting.seed, counter=batch))
-        pieces = self._place(counted, np.flatnonzero(hot), rows, whole, chance)
-        workers = workers_of(counted, whole, pieces, self._counts.table.size)
-        self._loads.add(np.bincount(workers, minlength=len(rows)))
-        return Routing(workers, threshold)
+        return {**super().dump(), **learned}
 
     def advance(self, slides: int) -> None:
         """Advance event time by this number of slides."""
@@ -97,12 +75,7 @@ class Dalton:
         hot = set(counts.hashes[np.maximum(counts.rows, counts.before) > threshold].tolist())
         retained = slides == 1
         self._values = {key: values for key, values in self._values.items() if retained and key in hot}
-        counts.advance(slides)
-        self._loads.advance(slides)
-        self._holders.expire(counts.slide - self._setting.slides + 1)
-
-    def observe(self, window: MetricsWindow) -> None:
-        """Take no notice of what was measured."""
+        super().advance(slides)
 
     def reward(self, worker: int, load: float, mean: float, holders: int) -> float:
         """The reward for a row at a worker with this load, by weight, and a key at ``holders`` workers."""
@@ -118,9 +91,10 @@ class Dalton:
         places: Ints,
         rows: Floats,
         whole: NDArray[np.int32],
-        chance: np.random.Generator,
+        batch: int,
     ) -> Pieces:
         """Place the hot keys, a block of each in turn."""
+        chance = np.random.Generator(np.random.Philox(key=self._setting.seed, counter=batch))
         keys = [
             _Key(self, hash_, owner, count)
             for hash_, owner, count in zip(
