@@ -51,8 +51,7 @@ def adopt(
     roots: tuple[Path, ...],
     env_files: tuple[Path, ...],
     settings: tuple[str, ...],
-    message: str,
-    author: str,
+    why: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Adopt the running jobs of a lost store.  Nothing is started, stopped or moved.
@@ -73,8 +72,7 @@ def adopt(
         if dry_run or not (planned["adopts"] or planned["refuses"]):
             raise SystemExit(_exit_code(planned))
         _confirm(planned, yes)
-        change: dict[str, Any] = {"message": message, "author": author, "job": list(jobs)}
-        change["base_revision"] = planned["base_revision"]
+        change = {**why, "job": list(jobs), "base_revision": planned["base_revision"]}
         carry_out(client, lambda: client.adopt(text, name, code=code, **change), as_json)
 
 

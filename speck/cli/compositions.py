@@ -101,15 +101,13 @@ def apply(
     atomic: bool,
     yes: bool,
     unfold: bool,
-    message: str,
-    author: str,
+    why: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Deploy a composition: start, stop, update and move its jobs.
 
     The code of the jobs is read from the directory of FILE or from --root, and sent to the server.
     """
-    why = {"message": message, "author": author}
     if place == "all" and not terms.leave_behind:  # a proposal leaves no site behind; a plan does
         _refuse_with_place_all(terms, atomic)
         _place_all(client, submission, {**why, "give_up": terms.give_up or None}, yes, as_json)
@@ -191,8 +189,7 @@ def delete(
     leave_behind: tuple[str, ...],
     give_up: bool,
     yes: bool,
-    message: str,
-    author: str,
+    why: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Stop and delete a composition with all its jobs, or one job.
@@ -203,7 +200,7 @@ def delete(
         raise click.UsageError(
             "--give-up is for --job (deleting a composition deletes its unprocessed messages anyway)"
         )
-    query: dict[str, Any] = {"leave_behind": list(leave_behind), "message": message, "author": author}
+    query: dict[str, Any] = {**why, "leave_behind": list(leave_behind)}
     if job:
         query["give_up"] = give_up or None
     ask = partial(client.delete_job if job else client.delete_composition, name)

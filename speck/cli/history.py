@@ -96,8 +96,7 @@ def rollback(
     base_revision: int | None,
     give_up: bool,
     yes: bool,
-    message: str,
-    author: str,
+    why: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Roll back a composition to an earlier revision.  The default is the previous one.
@@ -105,8 +104,7 @@ def rollback(
     A rollback creates a new revision, which is planned and applied like any other.  A deleted
     composition is restored to its latest revision by default, with new jobs.
     """
-    query: dict[str, Any] = {"revision": revision, "base_revision": base_revision, "give_up": give_up or None}
-    query |= {"message": message, "author": author}
+    query = {**why, "revision": revision, "base_revision": base_revision, "give_up": give_up or None}
     change(client, partial(client.rollback, name), query, dry_run=dry_run, yes=yes, as_json=as_json)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import getpass
+import inspect
 import json
 import re
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +26,7 @@ NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130  # exit co
 DEFAULT_DIRECTORY = Path(".speck")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _BARE = re.compile(r"\s*\d+(\.\d+)?\s*\Z", re.ASCII)
 
 file_path = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -181,6 +184,24 @@ def unfold_option(function: _Function) -> _Function:
     )(function)
 
 
+def gathered(parameter: str, make: Callable[..., Any], options: Sequence[_Decorator]) -> _Decorator:
+    """Options whose values a command gets as one ``parameter``, made of them by ``make``."""
+    names = [*inspect.signature(make).parameters]
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def with_parameter(*arguments: Any, **given: Any) -> Any:
+            made = make(**{name: given.pop(name) for name in names})
+            return function(*arguments, **given, **{parameter: made})
+
+        command: Callable[..., Any] = with_parameter
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def author_option(function: _Function) -> _Function:
     """The option for the author of a change."""
     return click.option(
@@ -191,10 +212,15 @@ def author_option(function: _Function) -> _Function:
     )(function)
 
 
-def change_options(function: _Function) -> _Function:
-    """The options of every command that changes the desired state."""
-    message = click.option("-m", "--message", default="", help="Reason for the change, for the history.")
-    return message(author_option(function))
+def _why(message: str, author: str) -> dict[str, Any]:
+    """The reason for a change and its author, as parameters of a request."""
+    return {"message": message, "author": author}
+
+
+_message_option = click.option("-m", "--message", default="", help="Reason for the change, for the history.")
+
+# The options of every command that changes the desired state, as its parameter ``why``.
+change_options = gathered("why", _why, (_message_option, author_option))
 
 
 def show_json(data: Any) -> None:

@@ -122,13 +122,12 @@ def _show(data: dict[str, Any], explained: tuple[str, ...], as_json: bool) -> No
 @json_option
 @click.pass_obj
 def accept(
-    client: Client, identifier: str, give_up: bool, yes: bool, message: str, author: str, as_json: bool
+    client: Client, identifier: str, give_up: bool, yes: bool, why: dict[str, Any], as_json: bool
 ) -> None:
     """Apply a proposed placement, as a new revision."""
     if not yes:
         confirm(client.placement(identifier)["plan"], yes, shown=False)
-    change: dict[str, Any] = {"message": message, "author": author, "give_up": give_up or None}
-    carry_out(client, lambda: client.accept(identifier, **change), as_json)
+    carry_out(client, lambda: client.accept(identifier, **why, give_up=give_up or None), as_json)
 
 
 @click.command()
@@ -163,12 +162,11 @@ def pin(
     site: str,
     dry_run: bool,
     yes: bool,
-    message: str,
-    author: str,
+    why: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Keep a movable job at its site.  Creates a new revision with `pin: true`."""
-    _pin(client, job, {"site": site, "message": message, "author": author}, dry_run, yes, as_json)
+    _pin(client, job, {**why, "site": site}, dry_run, yes, as_json)
 
 
 @click.command()
@@ -178,11 +176,9 @@ def pin(
 @change_options
 @json_option
 @click.pass_obj
-def unpin(
-    client: Client, job: str, dry_run: bool, yes: bool, message: str, author: str, as_json: bool
-) -> None:
+def unpin(client: Client, job: str, dry_run: bool, yes: bool, why: dict[str, Any], as_json: bool) -> None:
     """Allow a pinned job to move again.  Creates a new revision with `pin: false`."""
-    _pin(client, job, {"pin": "false", "message": message, "author": author}, dry_run, yes, as_json)
+    _pin(client, job, {**why, "pin": "false"}, dry_run, yes, as_json)
 
 
 def _pin(client: Client, job: str, query: dict[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:

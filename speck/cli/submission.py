@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +12,12 @@ from speck.cli.code import LocalCode, code_roots_option, local_code
 from speck.cli.options import (
     all_code_option,
     file_argument,
+    gathered,
     give_up_option,
     leave_behind_option,
     waves_options,
 )
 from speck.cli.variables import read_composition, values, variables_options
-
-_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -56,24 +52,6 @@ class Terms:
         }
 
 
-def _gathered(parameter: str, make: Callable[..., Any], options: Sequence[_Decorator]) -> _Decorator:
-    """Options whose values a command gets as one ``parameter``, made of them by ``make``."""
-    names = [*inspect.signature(make).parameters]
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def with_parameter(*arguments: Any, **given: Any) -> Any:
-            made = make(**{name: given.pop(name) for name in names})
-            return function(*arguments, **given, **{parameter: made})
-
-        command: Callable[..., Any] = with_parameter
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
 def _submission(
     file: Path, roots: tuple[Path, ...], env_files: tuple[Path, ...], settings: tuple[str, ...]
 ) -> Submission:
@@ -86,10 +64,10 @@ _base_revision_option = click.option(
 )
 
 # The argument FILE and its options, as the parameter ``submission`` of a command.
-submitted = _gathered("submission", _submission, (file_argument, code_roots_option, variables_options))
+submitted = gathered("submission", _submission, (file_argument, code_roots_option, variables_options))
 
 # The options of plan and apply, as the parameter ``terms``.
-terms_options = _gathered(
+terms_options = gathered(
     "terms",
     Terms,
     (_base_revision_option, all_code_option, leave_behind_option, give_up_option, waves_options),
