@@ -1,7 +1,7 @@
 """Places in logs whose end a broker has lost: other records may have the offsets of the lost ones.
 
-A place has the leader epoch of the record before it.  A broker that has other records there tells where those
-of that epoch end now.
+A place has the leader epoch of the record before it.  A broker that has other records there reports where
+those of that epoch end now.
 """
 
 from __future__ import annotations

@@ -713,7 +713,7 @@ def admit(messages: DataFrame, lead: float = 5.0) -> DataFrame:
 def locate(messages: DataFrame, site: str, lateness: float = 10.0) -> DataFrame:
     """The fences of each position of a site, as messages of :func:`located`.
 
-    ``messages`` are positions and fences, told apart by their topic, which ends in ``fences`` for the latter.
+    ``messages`` are positions, and fences from a topic that ends in ``fences``.
     ``lateness`` (s) is the time by which a position may be older than the newest one of the site.
     """
     from pyspark.sql import functions as sf

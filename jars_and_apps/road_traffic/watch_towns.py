@@ -10,7 +10,7 @@ a reading so late that it closes the windows of all others; then, after each cha
      "batches": N, "loads": [N, ...], "recent": [N, ...], "dropped": {"bad": N, "late": N}}
 
 ``windows`` are the pairs of window and town that came out, ``faults`` the first of those that are wrong;
-``loads`` are the rows that the partitioner gave to each combiner, in so many ``batches``; ``recent`` are
+``loads`` are the rows that the partitioner gave to each combiner, in that many ``batches``; ``recent`` are
 those of the last ten seconds.
 The program ends when its standard input does.
 """

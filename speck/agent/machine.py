@@ -13,7 +13,7 @@ _MOST = 4  # adapters that are named: an id is short (speck.link.hello.LONGEST)
 def machine_id(root: Path = Path("/")) -> str:
     """The id of this computer: that of its system, then those of its board; any may be missing.
 
-    A copy of a whole disk has the system's id, so that the board tells it from the first one.
+    A copy of a whole disk has the system's id, so that only the board differs.
     """
     return "-".join(filter(None, (_read(root / "etc/machine-id"), *_board(root))))
 

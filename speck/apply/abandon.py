@@ -1,7 +1,7 @@
 """Abandons attempts and sessions at engines and brokers out of reach, at a user's request.
 
 A copy may still run at such an engine.  So the fence at its source broker is raised above it, and its
-session is taken over: a reading copy loses its connection, reads the fence, and ends for good.  Only then its
+session is taken over: a reading copy loses its connection, reads the fence, and ends.  Only then its
 state is found, without its engine, so that all that it has acknowledged is in that state.  When its broker is
 abandoned as well, the fence remains to be raised, and the session to be deleted.  What is abandoned belongs
 to its job no more, but stays in the store until its engine answers that the copy has ended and its broker

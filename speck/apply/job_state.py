@@ -400,8 +400,8 @@ def lifecycle_of(store: Store, name: str, composition: str) -> JobLifecycle:
 def _above_all(record: JobRecord, attempts: Iterable[AttemptRecord]) -> JobRecord:
     """The record with a number of attempts that none of its attempts exceeds.
 
-    Stores of before 0.2 may have lost the write of a record while that of an attempt was kept: the next
-    attempt then counts anew, since its incarnation may have been given as well.
+    Stores of versions before 0.2 may have lost the write of a record while that of an attempt was kept: the
+    next attempt then counts anew, since its incarnation may have been given as well.
     """
     highest = max((each.attempt.number for each in attempts), default=0)
     return record if highest <= record.attempts else replace(record, attempts=highest, renumbers=True)

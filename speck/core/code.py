@@ -32,7 +32,7 @@ class CodePart:
 class ReachedCode:
     """The statements that a job reaches, in the order of its file.
 
-    ``whole`` is the reason why that is all of them, where they could not be told apart (empty: they could).
+    ``whole`` is the reason why that is all of them, where they could not be separated (empty: they could).
     """
 
     parts: tuple[CodePart, ...]

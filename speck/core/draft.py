@@ -44,7 +44,7 @@ class Engines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExcludedSite:
-    """A site that does not come into question for a job, and the reason."""
+    """A site that is no candidate of a job, and the reason."""
 
     job: str
     site: str
@@ -66,7 +66,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Draft:
-    """A composition whose placed fields are empty, with the places that come into question.
+    """A composition whose placed fields are empty, with its candidate places.
 
     ``candidates`` are the engine addresses of each job by site name: those of a movable job that SpecK
     chooses among, the site of a fixed one (none outside of the inventory).  ``channels`` are by name.
@@ -267,7 +267,7 @@ class Draft:
         return leaving
 
     def _allowed(self, group: Sequence[str]) -> list[str]:
-        """The sites in question for all jobs of a group."""
+        """The sites that are candidates of all jobs of a group."""
         first, *others = (self.candidates[name] for name in group)
         return [site for site in first if all(site in each for each in others)]
 
@@ -284,7 +284,7 @@ class Draft:
         """The composition with each movable job at its site, and each channel at its home.
 
         ``sites`` are site names by job, ``homes`` by channel.  Raises :class:`~speck.errors.InvalidInput` for
-        a job or a channel that has no place there, or one that does not come into question.
+        a job or a channel that has no place there, or one that is no candidate.
         """
         faults = [*self._unfit_sites(sites), *self._unfit_homes(homes)]
         if faults:

@@ -197,7 +197,7 @@ def _mean_rate(crossings: Sequence[Crossing], oldest: float) -> float:
 def with_former(present: LinkProfile, former: LinkProfile | None, now: float) -> LinkProfile:
     """The present measurement of a link, with the bandwidth at which it was full before.
 
-    A link that jobs have left shows a lower bound alone: for five minutes the bandwidth of before holds,
+    A link that jobs have left shows a lower bound alone: for five minutes the former bandwidth holds,
     unless more passes.  A step that has relieved a link is judged in that time.
     """
     full = None if former is None or former.at_least else _since(former, now - PASSIVE)

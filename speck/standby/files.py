@@ -46,7 +46,7 @@ class NewFiles:
         self._forgotten = False
 
     def may_differ(self) -> bool:
-        """False if there are the same files as at the last call, as far as a quick look tells."""
+        """False if there are the same files as at the last call, as far as a quick look shows."""
         forgotten, self._forgotten = self._forgotten, False
         marks = tuple(self._marks())
         if marks == self._seen and not forgotten:

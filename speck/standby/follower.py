@@ -124,8 +124,8 @@ class Follower:
     def take_over(self, claim: Callable[[], int], *, if_silent: bool = True) -> int | None:
         """Ask for the next epoch by ``claim``; from the request on, nothing of the primary is taken.
 
-        Returns ``None``, and follows again, if it is not answered, or (``if_silent``) if the primary has been
-        heard of.  A grant whose answer was lost is of no effect: the next request gets a higher one.  Raises
+        Returns ``None``, and follows again, if it is not answered, or (``if_silent``) if the primary has
+        called.  A grant whose answer was lost is of no effect: the next request gets a higher one.  Raises
         what ``claim`` raises.
         """
         with self._guard:
@@ -174,7 +174,7 @@ class Follower:
             return {"position": (self._position() or b"").decode()}
 
     def _renew(self, header: Header, payload: bytes) -> Answer:
-        """Confirm that the primary is heard of."""
+        """Confirm a call by which the primary shows that it is alive."""
         self.primary_version = str(header.get("version", ""))
         return {"position": (self._position() or b"").decode(), "version": speck.__version__}
 

@@ -13,7 +13,7 @@ Key layout (text, parts divided by ``/``; numbers with leading zeros, so that th
     revision/NAME/NUMBER            the jobs of a revision, with author, time and reason (compressed)
     outcome/NAME/NUMBER             what became of a revision (none: not known)
     job/NAME                        composition, number of its last attempt, sessions, state, error
-    attempt/JOB/NUMBER              one try on an engine, written before the engine hears of it; names
+    attempt/JOB/NUMBER              one try on an engine, written before the engine is called; names
                                     the revision that holds the form of the job which it runs
     left/ID                         an attempt that was abandoned at an engine out of reach
     left-session/ID                 a session that was abandoned at a broker out of reach

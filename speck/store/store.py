@@ -74,7 +74,7 @@ class Store:
     kinds of :class:`~speck.errors.StoreError` when it cannot be read or written.
 
     ``identity`` is of this store alone.  ``first_attempt`` is the number after which the attempts at a job
-    begin that the store hears of for the first time.  ``copy`` has each write before it is made.
+    begin that is new to the store.  ``copy`` has each write before it is made.
     ``is_checked`` is true if all records were read just before.  ``epoch`` is that of a store without a copy
     which had one; 0 for any other.
     """

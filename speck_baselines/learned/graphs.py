@@ -28,8 +28,8 @@ _LINEAR = tuple(
     if name.endswith(("load", "load_in", "load_out", "selectivity", "share", "site_jobs", "batch_overhead"))
     or name.startswith("latency")
 )
-_MOST = 3.0  # of a load or the like: beyond it, its logarithm tells more
-_LEAST = 1e-4  # below it a logarithm tells nothing more
+_MOST = 3.0  # of a load or the like: beyond it, its logarithm is the better feature
+_LEAST = 1e-4  # below it the logarithm is constant
 SITE = ("cores", "speed", "up", "down", "latency", "load_up", "load_down", "log_load_up", "log_load_down")
 JOB_WIDTH, SITE_WIDTH = len(JOB) + len(_LINEAR), len(SITE)
 

@@ -105,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises kills", description=__doc__)
     parser.add_argument("--engine", choices=ENGINES, default="flink")
     parser.add_argument("--all", action="store_true", help="the points between two effects as well")
-    parser.add_argument("--every", type=int, default=1, help="only every so many points (default 1)")
+    parser.add_argument("--every", type=int, default=1, help="only every Nth point (default 1)", metavar="N")
     parser.add_argument("--random", type=int, default=100, help="kills at random moments (default 100)")
     parser.add_argument("--seed", type=int, default=1)
     add_output_options(parser)

@@ -60,9 +60,9 @@ def insist(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 class Layout:
     """The size of the site: ``workers`` TaskManagers; jobs with a shuffle have ``parallelism`` tasks.
 
-    With ``executors`` there is a Spark standalone cluster of so many workers, on which ``expand-2`` runs.
-    With ``stored`` the writers' bound of the broker's store is so many megabytes in place of 64, that of a
-    session half as much again, as the recommended ones stand to each other.
+    With ``executors`` there is a Spark standalone cluster of that many workers, on which ``expand-2`` runs.
+    With ``stored`` the writers' bound of the broker's store is that many megabytes instead of 64, and that of
+    a session half as much again, which is the ratio of the recommended ones.
     """
 
     workers: int = 1

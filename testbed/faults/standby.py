@@ -195,7 +195,7 @@ def rounds(directory: Path, changes: Iterable[str], every: int, first: int = 0) 
 def main(arguments: Sequence[str]) -> int:
     """End the primary at every point; the result is 1 when something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.promises standby", description=__doc__)
-    parser.add_argument("--every", type=int, default=1, help="only every so many points (default 1)")
+    parser.add_argument("--every", type=int, default=1, help="only every Nth point (default 1)", metavar="N")
     parser.add_argument("--first", type=int, default=0, help="the first point (default 0)")
     add_output_options(parser)
     options = parser.parse_args(arguments)

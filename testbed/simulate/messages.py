@@ -17,7 +17,7 @@ from testbed.simulate import engines
 from testbed.simulate.observed import Observed
 
 Call = Callable[[], None]
-_INSTANT = 1e-9  # s: tasks that end within this end together, as a clock of floats tells no less apart
+_INSTANT = 1e-9  # s: tasks that end within this end together, since a clock of floats resolves no less
 
 
 class Clock:

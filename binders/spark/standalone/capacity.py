@@ -24,7 +24,7 @@ EXECUTOR_MEMORY = 512 << 20  # bytes
 def has_capacity(workers: Iterable[Worker], drivers: int = 0, executors: int = 0) -> bool:
     """True if a job's driver fits on one worker, and an executor of one core on the same or another one.
 
-    Besides them, so many ``drivers`` and ``executors`` of other jobs must fit.  All have the same size, so
+    Besides them, that many ``drivers`` and ``executors`` of other jobs must fit.  All have the same size, so
     their assignment to workers does not matter.
     """
     return fit(workers, drivers + 1, executors + 1)

@@ -1,8 +1,8 @@
 """The program of a job's driver on a Spark standalone cluster, once its files are fetched: runs one query.
 
 Runs beside :mod:`binders.spark.standalone.driver_bootstrap`, out of the bundle that the coordinator made.
-If the query ends for good (by the job's own error, a newer attempt, or a request), the driver exits with code
-0 and writes the reason to its status file; otherwise it exits with 1, and the master starts it again.
+If the query ends permanently (by the job's own error, a newer attempt, or a request), the driver exits with
+code 0 and writes the reason to its status file; otherwise it exits with 1, and the master starts it again.
 """
 
 from __future__ import annotations

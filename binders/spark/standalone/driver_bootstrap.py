@@ -37,7 +37,7 @@ CRASH_WINDOW = 60.0  # s; the end of a driver that ran longer is no repeated cra
 class DriverStatus:
     """The status of a driver, in one file that is replaced as a whole.
 
-    ``kind`` is ``starting``, ``building`` (the job's code runs), ``running``, or, for one that ends for good,
+    ``kind`` is ``starting``, ``building`` (the job's code runs), ``running``, or, for one that has ended,
     ``refused``, ``failed``, ``finished`` (by itself), ``stopped`` (on request) or ``gave_way`` (to another
     driver of the attempt); ``message`` is the reason.  ``starts`` counts the starts of this driver,
     ``crashes`` the consecutive ones that ran for less than a minute, ``ran`` is true if its query ever ran.

@@ -34,11 +34,11 @@ class CutQuery:
 
     @property
     def earliest(self) -> Vector:
-        """The first cut of each input, whether or not it is among its options."""
+        """The first cut of each input, which need not be a candidate."""
         return tuple(cuts_of(self.table(name))[0] for name in self.inputs)
 
     def options(self, name: str) -> tuple[str, ...]:
-        """The cuts in question for an input, the earliest first."""
+        """The candidate cuts of an input, the earliest first."""
         job = self.inputs[name]
         return job.cuts or (cut_of(job),)
 

@@ -108,7 +108,7 @@ class CutChoice:
         return self.composition.placement or PlacementOptions()
 
     def _offered(self, name: str) -> tuple[str, ...]:
-        """The cuts in question to which the state of what runs fits."""
+        """The candidate cuts to which the state of what runs fits."""
         options = self.query.options(name)
         whole = self.running.get(self.query.name)
         if whole is not None and whole.query and NO_CUT in options:
