@@ -182,13 +182,13 @@ def observe(world: World, driven: Driven, period: float = PERIOD) -> None:
         return
     driven.observed.decided = now
     seen = _situation(world, driven, present, silent, inputs)
-    answer, driven.memory = decide(driven.memory, replace(seen, trigger=trigger), now)
+    choice, driven.memory = decide(driven.memory, replace(seen, trigger=trigger), now)
     driven.observed.baseline = inputs.links
-    if isinstance(answer, Step):
-        _carry_out(world, driven, answer.about.jobs, answer.about.target)
-    elif isinstance(answer, Revert):
-        _correct_speed(world, answer.record, seen)
-        _carry_out(world, driven, answer.record.jobs, answer.record.source)
+    if isinstance(choice, Step):
+        _carry_out(world, driven, choice.about.jobs, choice.about.target)
+    elif isinstance(choice, Revert):
+        _correct_speed(world, choice.record, seen)
+        _carry_out(world, driven, choice.record.jobs, choice.record.source)
 
 
 def _situation(

@@ -88,8 +88,8 @@ def decide(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choice
     """The decision and the memory after it; ``now`` is Unix time, s."""
     memory = _caught_up(trimmed(memory, now), seen)
     memory = with_present_limit(memory, seen.options, now)
-    answer, memory = _answer(memory, seen, now)
-    return answer, _noted(memory, answer, seen, now)
+    choice, memory = _decide(memory, seen, now)
+    return choice, _noted(memory, choice, seen, now)
 
 
 def _caught_up(memory: AdaptationState, seen: Situation) -> AdaptationState:
@@ -107,7 +107,7 @@ def _is_own(pending: StepRecord, seen: Situation) -> bool:
     return seen.revision < pending.revision or seen.automatic
 
 
-def _answer(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choice, AdaptationState]:
+def _decide(memory: AdaptationState, seen: Situation, now: float) -> tuple[Choice, AdaptationState]:
     if memory.paused > now:
         return Hold("paused"), replace(memory, streak=None)
     if memory.pending is not None:
@@ -259,18 +259,18 @@ def _ban_since(memory: AdaptationState, step: StepRecord, now: float) -> Ban | N
     return next((each for each in bans if each.until > now), None)
 
 
-def with_refusal(memory: AdaptationState, answer: Step | Revert, reason: str, now: float) -> AdaptationState:
-    """The memory from which an answer was made, after its move was refused.
+def with_refusal(memory: AdaptationState, choice: Step | Revert, reason: str, now: float) -> AdaptationState:
+    """The memory from which a choice was made, after its move was refused.
 
     A group is banned from the target that it was refused at.  A way back is tried again later.
     """
     pending = memory.pending
     memory = replace(memory, streak=None)
-    if isinstance(answer, Step):
-        return with_ban(memory, ban_of(memory, answer.about, reason, now))
+    if isinstance(choice, Step):
+        return with_ban(memory, ban_of(memory, choice.about, reason, now))
     if pending is not None:
         memory = with_last(memory, replace(pending, looked=now + RETRY))
-    return with_ban(memory, answer.ban)
+    return with_ban(memory, choice.ban)
 
 
 def with_last(memory: AdaptationState, step: StepRecord) -> AdaptationState:
@@ -425,10 +425,10 @@ def with_hold(memory: AdaptationState, reason: str, seen: Situation, now: float)
     return _noted(memory, Hold(reason), seen, now)
 
 
-def _noted(memory: AdaptationState, answer: Choice, seen: Situation, now: float) -> AdaptationState:
-    """The memory with an entry of the answer, and the rates that it was made with."""
-    trigger = Trigger.VERDICT if isinstance(answer, Revert) else seen.trigger
-    entry = replace(_entry(answer), at=now, since=now, trigger=trigger)
+def _noted(memory: AdaptationState, choice: Choice, seen: Situation, now: float) -> AdaptationState:
+    """The memory with an entry of the choice, and the rates that it was made with."""
+    trigger = Trigger.VERDICT if isinstance(choice, Revert) else seen.trigger
+    entry = replace(_entry(choice), at=now, since=now, trigger=trigger)
     entries = memory.entries
     if entries and _same(entries[-1], entry):
         entry = replace(entry, since=entries[-1].since, repeated=entries[-1].repeated + 1)
@@ -437,20 +437,20 @@ def _noted(memory: AdaptationState, answer: Choice, seen: Situation, now: float)
     return replace(memory, entries=(*entries, entry)[-ENTRIES:], rates=rates or memory.rates)
 
 
-def _entry(answer: Choice) -> Entry:
+def _entry(choice: Choice) -> Entry:
     blank = Entry(
         at=0.0,
         since=0.0,
-        decision=_DECISIONS[type(answer)],
+        decision=_DECISIONS[type(choice)],
         trigger=Trigger.PERIOD,
-        reason=_short(answer.reason),
+        reason=_short(choice.reason),
     )
-    if isinstance(answer, Revert):
-        step = answer.record
+    if isinstance(choice, Revert):
+        step = choice.record
         return replace(blank, jobs=step.jobs, source=step.target, target=step.source)
-    if answer.about is None:
+    if choice.about is None:
         return blank
-    about = answer.about
+    about = choice.about
     gain = about.gain if math.isfinite(about.gain) else None
     return replace(blank, jobs=about.jobs, source=about.source, target=about.target, gain=gain)
 
