@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from speck.placement import milp
 from speck.placement.problem import Placement, Problem
@@ -18,19 +19,44 @@ def by_parts(
 ) -> Placement:
     """The placement of a problem that is too large for one program."""
     total = deadline.remaining
-    state = SearchState(problem, problem.all_in_cloud.sites)
-    beside, parts = neighbours(problem), parts_of(problem)
+    state, parts = SearchState(problem, problem.all_in_cloud.sites), parts_of(problem)
+    solver = _PartSolver(state, neighbours(problem), candidates, deadline, seed)
     for units in _heaviest_first(state, parts):
         if not deadline.over():
-            _solve(state, units, beside, candidates, deadline, seed, always=True)
+            solver.place_again(units, always=True)
     descend(state, deadline.within(total / 4), largest=1)
     for size in BLOCKS:
         for block in _blocks(state, parts, size):
             if deadline.remaining < total / 10:
                 return state.placement()
-            units = [unit for each in block for unit in parts[each]]
-            _solve(state, units, beside, candidates, deadline, seed)
+            solver.place_again([unit for each in block for unit in parts[each]])
     return state.placement()
+
+
+@dataclass(frozen=True)
+class _PartSolver:
+    """Places some units of a state again, by a program with those ``beside`` them fixed where they are."""
+
+    state: SearchState
+    beside: Sequence[Sequence[int]]
+    candidates: Mapping[int, Sequence[int]]
+    deadline: Deadline
+    seed: int
+
+    def place_again(self, units: Sequence[int], *, always: bool = False) -> None:
+        """Place units, and keep the result if it lowers the objective (``always``: in any case)."""
+        state, problem = self.state, self.state.problem
+        before, sites = state.objective, list(state.sites)
+        chosen: dict[int, Sequence[int]] = {unit: self.candidates[unit] for unit in units}
+        fixed = {other for unit in units for other in self.beside[unit]} - chosen.keys()
+        chosen |= {unit: (state.site_of(unit),) for unit in fixed}
+        background = state.load_without(chosen, milp.channels_of(problem, chosen))
+        found = milp.solve(problem, sites, chosen, self.deadline.remaining, self.seed, background)
+        if found is None or problem.faults(found.sites):
+            return
+        restore(state, found.sites)
+        if not always and state.objective >= before - EPSILON:
+            restore(state, sites)
 
 
 def parts_of(problem: Problem) -> dict[int, list[int]]:
@@ -49,30 +75,6 @@ def _heaviest_first(state: SearchState, parts: Mapping[int, Sequence[int]]) -> l
         return sum(into[job] * state.problem.jobs[job].cost for job in jobs)
 
     return sorted(parts.values(), key=weight, reverse=True)
-
-
-def _solve(
-    state: SearchState,
-    units: Sequence[int],
-    beside: Sequence[Sequence[int]],
-    candidates: Mapping[int, Sequence[int]],
-    deadline: Deadline,
-    seed: int,
-    *,
-    always: bool = False,
-) -> None:
-    """Place some units again; keep the result if it lowers the objective (``always``: in any case)."""
-    problem, before, sites = state.problem, state.objective, list(state.sites)
-    chosen: dict[int, Sequence[int]] = {unit: candidates[unit] for unit in units}
-    fixed = {other for unit in units for other in beside[unit]} - chosen.keys()
-    chosen |= {unit: (state.site_of(unit),) for unit in fixed}
-    background = state.load_without(chosen, milp.channels_of(problem, chosen))
-    found = milp.solve(problem, state.sites, chosen, deadline.remaining, seed, background)
-    if found is None or problem.faults(found.sites):
-        return
-    restore(state, found.sites)
-    if not always and state.objective >= before - EPSILON:
-        restore(state, sites)
 
 
 def _blocks(state: SearchState, parts: Mapping[int, Sequence[int]], size: int) -> Iterator[list[int]]:
