@@ -8,7 +8,8 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import composition_names
-from speck.cli.options import Duration, json_option, only_composition, show_data
+from speck.cli.options import Duration, json_option, only_composition
+from speck.cli.output import show_data
 from speck.client import Client
 
 _LONGEST_PAUSE = 720 * 3600.0  # s

@@ -14,15 +14,8 @@ from rich.text import Text
 from speck.cli import render
 from speck.cli.code import code_roots_option, local_code
 from speck.cli.completion import composition_names
-from speck.cli.options import (
-    CHANGES,
-    ERROR,
-    NOTHING_TO_DO,
-    change_options,
-    json_option,
-    show_data,
-    warn,
-)
+from speck.cli.options import CHANGES, ERROR, NOTHING_TO_DO, change_options, json_option
+from speck.cli.output import show_data, warn
 from speck.cli.progress import carry_out
 from speck.cli.terminal import err
 from speck.cli.variables import read_composition, values, variables_options

@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from speck.agent import ENVIRONMENT
-from speck.cli.options import default_sites, file_path, json_option, show_data
+from speck.cli.options import default_sites, file_path, json_option
+from speck.cli.output import show_data
 from speck.cli.render.tables import table
 from speck.cli.render.values import clock
 from speck.cli.terminal import err

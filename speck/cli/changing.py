@@ -7,7 +7,8 @@ from typing import Any
 
 from speck.cli import render
 from speck.cli.confirmation import confirm
-from speck.cli.options import CHANGES, NOTHING_TO_DO, show_data, warn
+from speck.cli.options import CHANGES, NOTHING_TO_DO
+from speck.cli.output import show_data, warn
 from speck.cli.progress import carry_out
 from speck.cli.waiting import waiting
 from speck.client import Client

@@ -20,15 +20,12 @@ from speck.cli.options import (
     author_option,
     change_options,
     give_up_option,
-    hint_at_nothing,
     json_option,
     leave_behind_option,
-    show_data,
-    show_lines,
     unfold_option,
-    warn,
     yes_option,
 )
+from speck.cli.output import hint_at_nothing, show_data, show_lines, warn
 from speck.cli.progress import carry_out, follow
 from speck.cli.submission import Submission, Terms, submitted, terms_options
 from speck.cli.waiting import waiting

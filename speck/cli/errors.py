@@ -9,7 +9,8 @@ from typing import Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from speck.cli.options import ERROR, INTERRUPTED, fault_data, fault_line
+from speck.cli.options import ERROR, INTERRUPTED
+from speck.cli.output import fault_data, fault_line
 from speck.cli.terminal import err
 from speck.client import RequestRefused
 from speck.errors import InvalidInput, SpeckError

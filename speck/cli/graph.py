@@ -16,10 +16,9 @@ from speck.cli.options import (
     file_path,
     inventory_option,
     json_option,
-    show_data,
-    show_json,
     unfold_option,
 )
+from speck.cli.output import show_data, show_json
 from speck.cli.terminal import err
 from speck.cli.variables import read_composition, values, variables_options
 from speck.cli.waiting import waiting

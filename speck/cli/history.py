@@ -13,14 +13,8 @@ import click
 from speck.cli import render
 from speck.cli.changing import change
 from speck.cli.completion import composition_argument, composition_names
-from speck.cli.options import (
-    change_options,
-    give_up_option,
-    json_option,
-    limit_option,
-    show_data,
-    yes_option,
-)
+from speck.cli.options import change_options, give_up_option, json_option, limit_option, yes_option
+from speck.cli.output import show_data
 from speck.client import Client
 from speck.core.units import SECONDS
 

@@ -6,7 +6,8 @@ import click
 
 from speck.cli import render
 from speck.cli.completion import job_argument
-from speck.cli.options import hint_at_nothing, json_option, show_data, unfold_option
+from speck.cli.options import json_option, unfold_option
+from speck.cli.output import hint_at_nothing, show_data
 from speck.cli.terminal import out
 from speck.cli.waiting import waiting
 from speck.client import Client

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from speck.cli import render
-from speck.cli.options import DEFAULT_DIRECTORY, json_option, show_data
+from speck.cli.options import DEFAULT_DIRECTORY, json_option
+from speck.cli.output import show_data
 from speck.cli.terminal import err
 from speck.cli.waiting import waiting
 from speck.errors import LocalError

@@ -9,7 +9,8 @@ from difflib import SequenceMatcher
 import click
 
 from speck.cli.completion import job_argument
-from speck.cli.options import json_option, show_json
+from speck.cli.options import json_option
+from speck.cli.output import show_json
 from speck.cli.progress import transient
 from speck.cli.terminal import err
 from speck.cli.waiting import waiting

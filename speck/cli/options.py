@@ -1,26 +1,21 @@
-"""Options, exit codes and output that several commands share."""
+"""Options and exit codes that several commands share."""
 
 from __future__ import annotations
 
 import getpass
 import inspect
-import json
 import re
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import RenderableType
 
-from speck.cli.terminal import err, out
 from speck.client import Client
 from speck.core.change import SETTLE
 from speck.core.units import SECONDS
-from speck.errors import Fault
 
 NOTHING_TO_DO, ERROR, CHANGES, WAITING, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
 DEFAULT_DIRECTORY = Path(".speck")
@@ -223,51 +218,7 @@ _message_option = click.option("-m", "--message", default="", help="Reason for t
 change_options = gathered("why", _why, (_message_option, author_option))
 
 
-def show_json(data: Any) -> None:
-    """Print data as JSON."""
-    click.echo(json.dumps(data, indent=2))
-
-
-def show_data(data: Any, lines: Iterable[RenderableType], as_json: bool) -> None:
-    """Print data, as JSON or as these lines."""
-    if as_json:
-        show_json(data)
-    else:
-        show_lines(lines)
-
-
-def show_lines(lines: Iterable[RenderableType]) -> None:
-    """Print lines."""
-    for line in lines:
-        out.print(line)
-
-
-def hint_at_nothing(data: Sequence[Any], as_json: bool) -> None:
-    """Print how to deploy something, below a table without rows."""
-    if not data and not as_json:
-        err.print("nothing is deployed (speck apply FILE deploys a composition)", markup=False)
-
-
 def default_sites() -> Path | None:
     """The inventory that ``speck local up`` wrote; ``None`` if there is none."""
     path = DEFAULT_DIRECTORY / "local" / "sites.yaml"
     return path if path.exists() else None
-
-
-def warn(faults: Iterable[dict[str, Any]]) -> None:
-    """Print warnings."""
-    for fault in faults:
-        err.print(f"warning: {fault_line(fault)}", style="yellow", markup=False)
-
-
-def fault_data(fault: Fault | Mapping[str, Any]) -> dict[str, Any]:
-    """A fault of a file as plain data."""
-    data = fault if isinstance(fault, Mapping) else asdict(fault)
-    return {name: data.get(name) for name in ("job", "field", "line", "message")}
-
-
-def fault_line(fault: Mapping[str, Any]) -> str:
-    """A fault of a file as text: its line, its job, its message."""
-    line = f"line {fault['line']}: " if fault.get("line") else ""
-    job = f"job {fault['job']!r}: " if fault.get("job") else ""
-    return f"{line}{job}{fault['message']}"

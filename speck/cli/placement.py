@@ -19,10 +19,9 @@ from speck.cli.options import (
     give_up_option,
     json_option,
     only_composition,
-    show_data,
-    warn,
     yes_option,
 )
+from speck.cli.output import show_data, warn
 from speck.cli.progress import carry_out
 from speck.cli.submission import Submission, submitted
 from speck.cli.terminal import err

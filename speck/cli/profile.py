@@ -11,7 +11,8 @@ from rich.table import Table
 
 from speck.cli import render
 from speck.cli.completion import composition_names
-from speck.cli.options import ERROR, Duration, json_option, show_data
+from speck.cli.options import ERROR, Duration, json_option
+from speck.cli.output import show_data
 from speck.cli.terminal import err
 from speck.cli.waiting import waiting
 from speck.client import Client

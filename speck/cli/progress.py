@@ -19,7 +19,8 @@ from rich.progress import (
 )
 
 from speck.cli import render
-from speck.cli.options import ERROR, INTERRUPTED, WAITING, show_data
+from speck.cli.options import ERROR, INTERRUPTED, WAITING
+from speck.cli.output import show_data
 from speck.cli.terminal import err, is_interactive
 from speck.cli.waiting import waiting
 from speck.client import Client, RequestRefused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from speck.cli.options import show_json
+from speck.cli.output import show_json
 
 
 @click.command()

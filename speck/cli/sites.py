@@ -10,7 +10,8 @@ import click
 
 from speck.cli import render
 from speck.cli.agent import agent_directory, run_command
-from speck.cli.options import ERROR, file_path, json_option, settle_option, show_data
+from speck.cli.options import ERROR, file_path, json_option, settle_option
+from speck.cli.output import show_data
 from speck.cli.render.values import clock
 from speck.cli.terminal import err
 from speck.cli.variables import values, variables_options

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from speck.cli.options import file_argument, file_path, json_option, roots_option, show_data
+from speck.cli.options import file_argument, file_path, json_option, roots_option
+from speck.cli.output import show_data
 from speck.cli.tail import tail_query
 from speck.cli.terminal import err
 from speck.cli.variables import read_composition, values, variables_options

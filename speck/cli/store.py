@@ -12,7 +12,8 @@ import click
 
 import speck
 from speck.cli import render
-from speck.cli.options import DEFAULT_DIRECTORY, ERROR, json_option, show_data
+from speck.cli.options import DEFAULT_DIRECTORY, ERROR, json_option
+from speck.cli.output import show_data
 from speck.cli.terminal import err, out
 from speck.cli.waiting import waiting
 from speck.client import Client

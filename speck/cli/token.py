@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from speck.cli.options import json_option, show_data
+from speck.cli.options import json_option
+from speck.cli.output import show_data
 from speck.cli.terminal import err
 from speck.server.tokens import Owner, Role, add_owner, digest, mint, read_owners, remove_owner
 

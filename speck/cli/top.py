@@ -12,7 +12,8 @@ from rich.text import Text
 
 from speck.cli import render
 from speck.cli.completion import composition_names
-from speck.cli.options import json_option, show_data
+from speck.cli.options import json_option
+from speck.cli.output import show_data
 from speck.cli.progress import transient
 from speck.cli.screen import Screen
 from speck.cli.terminal import is_interactive, out

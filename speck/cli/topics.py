@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from speck.cli.options import (
-    ERROR,
-    file_argument,
-    inventory_option,
-    json_option,
-    show_data,
-)
+from speck.cli.options import ERROR, file_argument, inventory_option, json_option
+from speck.cli.output import show_data
 from speck.cli.sampling import addresses, at_option, read_sites, received, subscribed, time_option
 from speck.cli.terminal import err, printable
 from speck.cli.variables import read_composition, values, variables_options

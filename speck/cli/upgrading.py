@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from speck.cli import render
-from speck.cli.options import CHANGES, ERROR, INTERRUPTED, NOTHING_TO_DO, show_data
+from speck.cli.options import CHANGES, ERROR, INTERRUPTED, NOTHING_TO_DO
+from speck.cli.output import show_data
 from speck.cli.progress import transient
 from speck.cli.terminal import err
 from speck.cli.waiting import waiting

@@ -13,15 +13,12 @@ from speck.binder import installed
 from speck.cli.options import (
     ERROR,
     default_sites,
-    fault_data,
-    fault_line,
     file_argument,
     inventory_option,
     json_option,
     roots_option,
-    show_json,
-    warn,
 )
+from speck.cli.output import fault_data, fault_line, show_json, warn
 from speck.cli.render.checks import fault_count
 from speck.cli.terminal import err, out
 from speck.cli.variables import read_composition, values, variables_options

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from speck.cli.options import warn
+from speck.cli.output import warn
 from speck.errors import Fault, InvalidInput
 from speck.schema.fault_report import kind_of_value
 from speck.schema.yaml.lines import line_of, written_in

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from speck.cli import render
-from speck.cli.options import json_option, show_data
+from speck.cli.options import json_option
+from speck.cli.output import show_data
 from speck.cli.terminal import err
 from speck.client import Client
 

@@ -19,8 +19,8 @@ from speck.cli.options import (
     inventory_option,
     json_option,
     roots_option,
-    show_data,
 )
+from speck.cli.output import show_data
 from speck.cli.split.step_file import StepFile
 from speck.cli.validate import load
 from speck.cli.variables import values, variables_options
