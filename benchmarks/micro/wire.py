@@ -31,12 +31,13 @@ from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
 from testbed.faults.flow import Listener, client
-from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE, job
 from testbed.results import add_output_options, published
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.termination import run
+from testbed.waiting import PATIENCE, await_that
 
 FORMS = ("text", "compact")
 ENGINES = ("flink", "spark")

@@ -12,7 +12,6 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from benchmarks.micro.rivals import Options, Rival, lines, measure, row
-from testbed.faults.rig import await_that
 from testbed.rivals.bare_flink import newest_checkpoint
 from testbed.rivals.brokers import Brokers, KafkaBrokers, MosquittoBrokers, NatsBrokers
 from testbed.rivals.hops import SINK, SOURCE, End, Hop, brokers, ends, side_by_side, through
@@ -22,6 +21,7 @@ from testbed.rivals.trial import Arrivals, tried
 from testbed.rivals.trials import Killed
 from testbed.servers.base import NotInstalled, RealServer
 from testbed.servers.nats import NatsServer, install_nats
+from testbed.waiting import await_that
 from tests.support.trials import trial
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from testbed import ROOT
-from testbed.faults.rig import await_that
+from testbed.waiting import await_that
 from tests.support.trials import trial
 
 Program = subprocess.Popen[bytes]

@@ -49,9 +49,10 @@ from typing import Any
 
 from testbed.faults.evidence import answers, missing, preserve
 from testbed.faults.lone_site import BASE, ENGINES, ChainsForm, LoneSite, lone_site
-from testbed.faults.rig import Account, Counts, Load, await_that
+from testbed.faults.rig import Account, Counts, Load
 from testbed.faults.round_log import RoundLog
 from testbed.results import add_output_options, published
+from testbed.waiting import await_that
 
 CHAINS = ("inside", "outside")
 CHANGES = ("nothing", "moved", "deleted", "edited", "left")

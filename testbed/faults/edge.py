@@ -21,10 +21,11 @@ from paho.mqtt.properties import Properties
 
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
-from testbed.faults.rig import Account, await_that, paho_client
+from testbed.faults.rig import Account, paho_client
 from testbed.faults.witness import MosquittoWitness
 from testbed.results import add_output_options, published
 from testbed.servers.mosquitto import MosquittoServer
+from testbed.waiting import await_that
 
 SESSION = "speck-edge"
 

@@ -34,20 +34,12 @@ from testbed.faults.kinds import KINDS, Result, noted
 from testbed.faults.kinds import measure as measure_kind
 from testbed.faults.middle import MIDDLES
 from testbed.faults.reported import give_up
-from testbed.faults.rig import (
-    FLINK_CODE,
-    SPARK_CODE,
-    Account,
-    CuttableRelay,
-    Rig,
-    await_that,
-    job,
-    paho_client,
-)
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, CuttableRelay, Rig, job, paho_client
 from testbed.faults.round_log import RoundLog
 from testbed.results import add_output_options, published
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
+from testbed.waiting import await_that
 
 WAITING = 500  # messages that are sent while a reader is away
 

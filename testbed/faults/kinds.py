@@ -22,8 +22,9 @@ from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
 from speck.errors import SpeckError
 from testbed.faults.mixed import A, B
-from testbed.faults.rig import Account, await_that
+from testbed.faults.rig import Account
 from testbed.faults.servers import SMALL, Layout, LoadTrial, Testbed
+from testbed.waiting import await_that
 
 PADDING = 2000  # bytes of a message of those that fill a session
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from testbed.faults.kinds import Result
 from testbed.faults.middle import KafkaMiddle
-from testbed.faults.rig import PATIENCE, Rig, await_that
+from testbed.faults.rig import Rig
 from testbed.servers.base import REFUSING_PORT
+from testbed.waiting import PATIENCE, await_that
 
 WAITING = 500  # messages that are sent meanwhile
 _CUT = 4096  # bytes of the end of a log: some dozens of messages

@@ -34,13 +34,14 @@ from speck.client import Client, RequestRefused
 from speck.core.inventory import Secret
 from speck.schema.inventory import read_inventory
 from testbed import ROOT
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Counts, await_that, job
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Counts, job
 from testbed.faults.served import Served
 from testbed.servers.base import RealServer, free_port
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.uplink import Uplink
+from testbed.waiting import await_that
 
 ENGINES = ("flink", "flink-small", "connect")  # the second is one process
 COMPOSITION = "chains"

@@ -30,9 +30,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, Load, Rig, await_that, job
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, Load, Rig, job
 from testbed.results import add_output_options, published
 from testbed.servers.base import RealServer
+from testbed.waiting import await_that
 
 ENGINES = ("spark", "flink")
 SAVING: Mapping[str, str] = {"shipped": "autosave_interval 5", "default": "autosave_interval 1800"}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, Rig, await_that, job
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, Rig, job
+from testbed.waiting import await_that
 
 _NAME = "given"
 _MESSAGES, _RATE = 2000, 100.0  # messages/s; SpecK counts up to 1,000 messages of a session

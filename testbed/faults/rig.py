@@ -46,10 +46,10 @@ from testbed.servers.flink import QUICK_HEARTBEATS, FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.standalone import LooseCluster
+from testbed.waiting import PATIENCE, await_that
 
 SPARK_CODE = "testbed/programs/spark/simple.py"
 FLINK_CODE = "jars_and_apps/flink/speck-flink-jobs.jar"
-PATIENCE = 300.0  # s, for what takes a few on a machine that has nothing else to do
 # s without an arrival, after which a job may be over: Flink gives one up that fails four times in a minute,
 # Spark one whose broker answers late, and the reconciler, which starts such jobs again, is off.
 _GIVEN_UP = 45.0
@@ -70,20 +70,6 @@ class Account:
     lost: int
     doubled: int
     mixed: int = 0
-
-
-def await_that(ask: Callable[[], _T], accept: Callable[[_T], bool], patience: float = PATIENCE) -> _T:
-    """Ask until the answer is accepted; raises :class:`TimeoutError` with the last answer.
-
-    The pauses grow to 3% of the time waited, as those of :func:`speck.testing.waiting.eventually`.
-    """
-    begun = time.monotonic()
-    while not accept(answer := ask()):
-        waited = time.monotonic() - begun
-        if waited > patience:
-            raise TimeoutError(f"still {answer!r} after {patience} s")
-        time.sleep(max(0.05, min(0.03 * waited, 0.15)))
-    return answer
 
 
 class CuttableRelay(Relay):

@@ -28,13 +28,14 @@ from testbed import ROOT
 from testbed.benches.mqtt_client import subscribe
 from testbed.faults.flow import Sender
 from testbed.faults.mixed import BRANCHES, A, Counts, Ends, ExpandForm, Mixed, account
-from testbed.faults.rig import Account, CuttableRelay, await_that, paho_client
+from testbed.faults.rig import Account, CuttableRelay, paho_client
 from testbed.faults.served import Served
 from testbed.jdk import tool
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.standalone import LooseCluster
+from testbed.waiting import await_that
 
 PATIENCE = 300.0  # s, for an operation
 _QUIET = 150.0  # s without a new output, after which what is missing is lost; a start may take Flink 120 s

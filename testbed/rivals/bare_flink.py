@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from binders.flink.rest.client import FlinkRest
-from testbed.faults.rig import await_that
 from testbed.rivals.hops import Hop
 from testbed.servers.base import RealServer
 from testbed.servers.flink import FlinkServer
+from testbed.waiting import await_that
 
 _CHECKPOINTS = {
     "execution.checkpointing.interval": "1 s",  # as SpecK's jobs have

@@ -15,11 +15,12 @@ from speck.errors import LocalError
 from testbed.benches.mqtt_client import subscribe
 from testbed.faults.flow import Publisher, client
 from testbed.faults.middle import KafkaMiddle
-from testbed.faults.rig import PATIENCE, CuttableRelay
+from testbed.faults.rig import CuttableRelay
 from testbed.rivals.kafka_flow import consuming, producing, servers
 from testbed.servers.base import NotInstalled
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.nats import NatsServer
+from testbed.waiting import PATIENCE
 
 Broker = MosquittoServer | NatsServer | KafkaMiddle
 # Takes the text of a message that arrives, and its user properties or headers.

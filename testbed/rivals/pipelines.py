@@ -25,10 +25,11 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
-from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
+from testbed.faults.rig import FLINK_CODE, job
 from testbed.rivals.hops import Hop, brokers
 from testbed.servers.base import NotInstalled, RealServer, accepts, free_port
 from testbed.servers.flink import FlinkServer
+from testbed.waiting import PATIENCE, await_that
 
 NODE_RED = "node-red@4.1.8"  # the newest release for Node 18.5 to 22.8
 _MINUTES = 600.0  # s, for npm

@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 import psutil
 
 from testbed.faults.flow import Sender
-from testbed.faults.rig import PATIENCE, Account, await_that
+from testbed.faults.rig import Account
 from testbed.rivals.hops import SINK, SOURCE
 from testbed.rivals.trials import Trial
 from testbed.servers.base import RealServer
+from testbed.waiting import PATIENCE, await_that
 
 RATE = 200.0  # messages/s
 _PROBES = 0.2  # s between two messages that are sent until one has passed

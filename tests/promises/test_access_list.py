@@ -30,11 +30,12 @@ from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.two_engines import two_engines
-from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE, job
 from testbed.servers.base import free_port
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from testbed.waiting import PATIENCE, await_that
 from tests.support.requirements import NEEDS_RIG
 
 PASSWORD = "correct horse battery"

@@ -134,7 +134,7 @@ def test_a_copy_that_is_applied_again_has_the_patience_of_the_first(
 
 def test_a_trial_that_waits_for_a_job_applies_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = SilentRig(30)
-    monkeypatch.setattr("testbed.faults.rig.time", rig)
+    monkeypatch.setattr("testbed.waiting.time", rig)
     assert rig.await_that(lambda: rig.account(["t-1"]).lost, lambda lost: lost == 0) == 0
     assert rig.await_that(lambda: rig.now, lambda now: now > 0) == rig.now
     assert rig.applied == 1

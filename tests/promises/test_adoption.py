@@ -27,12 +27,13 @@ from speck.client import Client, RequestRefused
 from speck.schema.inventory import load_inventory
 from testbed import ROOT
 from testbed.faults.flow import Listener, Sender, client
-from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, await_that, job
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE, job
 from testbed.faults.served import Served
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
 from testbed.servers.standalone import StandaloneServer
+from testbed.waiting import PATIENCE, await_that
 from tests.support.requirements import NEEDS_RIG
 from tests.support.trials import trial
 

@@ -31,10 +31,11 @@ from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.mqtt_client import MqttClient
 from testbed.faults.middle import KafkaMiddle
-from testbed.faults.rig import FLINK_CODE, PATIENCE
+from testbed.faults.rig import FLINK_CODE
 from testbed.servers.flink import QUICK_HEARTBEATS, FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from testbed.waiting import PATIENCE
 from tests.support.requirements import needs
 from tests.support.skips import skip_without_kafka
 from tests.support.trials import trial

@@ -19,10 +19,11 @@ from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
 from testbed.faults.flow import Listener, Sender, client
-from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE, Counts, CuttableRelay, Load, await_that, job
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Counts, CuttableRelay, Load, job
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from testbed.waiting import PATIENCE, await_that
 from tests.support.requirements import NEEDS_RIG
 from tests.support.trials import trial
 

@@ -23,10 +23,11 @@ from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
 from testbed.benches.mqtt_client import MqttClient
-from testbed.faults.rig import FLINK_CODE, PATIENCE, await_that, job
+from testbed.faults.rig import FLINK_CODE, job
 from testbed.faults.witness import MosquittoWitness
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
+from testbed.waiting import PATIENCE, await_that
 from tests.support.requirements import NEEDS_RIG
 from tests.support.trials import trial
 

@@ -20,11 +20,12 @@ from speck.client import Client
 from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches.mqtt_client import MqttClient
-from testbed.faults.rig import FLINK_CODE, PATIENCE, SPARK_CODE
+from testbed.faults.rig import FLINK_CODE, SPARK_CODE
 from testbed.faults.served import Served
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer
+from testbed.waiting import PATIENCE
 from tests.support.requirements import needs
 from tests.support.trials import trial
 
