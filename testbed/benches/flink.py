@@ -19,6 +19,7 @@ from speck.testing.waiting import attempt_of, await_state, eventually
 from speck.testing.wire_trouble import BrokenServer, Relay, Trouble
 from testbed import ROOT
 from testbed.benches.examples import one_site
+from testbed.benches.job_text import FLINK_CODE
 from testbed.benches.mqtt_client import MqttClient
 from testbed.benches.spark import place_emptied
 from testbed.servers.base import REFUSING_PORT
@@ -36,7 +37,7 @@ BEHAVIOURS = {
 }
 
 
-FORWARD = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar", "io.speck.flink.jobs.Forward"
+FORWARD = ROOT / FLINK_CODE, "io.speck.flink.jobs.Forward"
 
 
 class FlinkBench:

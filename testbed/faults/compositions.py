@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from testbed.benches.job_text import FLINK_CODE
+
 FIRST = "first"  # the version that is rolled back to
 NAME = "kills"
 IN, MIDDLE, OUT = "kills/in", "kills/middle", "kills/out"
@@ -29,11 +31,11 @@ class Programs:
 FLINK = Programs(
     "flink",
     {
-        "job_path": "jars_and_apps/flink/speck-flink-jobs.jar",
+        "job_path": FLINK_CODE,
         "entry_class": "io.speck.flink.jobs.CountByKey",
         "arguments": {"field": 1},
     },
-    {"job_path": "jars_and_apps/flink/speck-flink-jobs.jar", "entry_class": "io.speck.flink.jobs.Forward"},
+    {"job_path": FLINK_CODE, "entry_class": "io.speck.flink.jobs.Forward"},
 )
 
 SPARK = Programs(

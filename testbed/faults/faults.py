@@ -28,13 +28,14 @@ import requests
 
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
 from testbed.faults import logs
 from testbed.faults.edge import kill_edge_broker
 from testbed.faults.kinds import KINDS, Result, noted
 from testbed.faults.kinds import measure as measure_kind
 from testbed.faults.middle import MIDDLES
 from testbed.faults.reported import give_up
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, CuttableRelay, Rig, job, paho_client
+from testbed.faults.rig import Account, CuttableRelay, Rig, paho_client
 from testbed.faults.round_log import RoundLog
 from testbed.results import add_output_options, published
 from testbed.servers.flink import FlinkServer

@@ -34,7 +34,8 @@ from speck.client import Client, RequestRefused
 from speck.core.inventory import Secret
 from speck.schema.inventory import read_inventory
 from testbed import ROOT
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Counts, job
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
+from testbed.faults.rig import Counts
 from testbed.faults.served import Served
 from testbed.servers.base import RealServer, free_port
 from testbed.servers.flink import FlinkServer

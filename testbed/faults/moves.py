@@ -39,10 +39,10 @@ from speck.schema.inventory import load_inventory
 from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE
 from testbed.faults.flow import Listener, Sender, await_true, client
 from testbed.results import add_output_options, published
 
-JAR = "jars_and_apps/flink/speck-flink-jobs.jar"
 SPARK_JOBS = "testbed/faults/counting.py"
 
 WORDS, TIMES = 500, 20  # words under way at a time, and how often each is sent
@@ -62,8 +62,8 @@ class Program:
     updated: Mapping[str, Any] = field(default_factory=dict)
 
 
-FLINK_RELAY = Program("flink", JAR, "io.speck.flink.jobs.Forward")
-FLINK_COUNT = Program("flink", JAR, "io.speck.flink.jobs.CountByKey", {"arguments": {"field": 1}})
+FLINK_RELAY = Program("flink", FLINK_CODE, "io.speck.flink.jobs.Forward")
+FLINK_COUNT = Program("flink", FLINK_CODE, "io.speck.flink.jobs.CountByKey", {"arguments": {"field": 1}})
 SPARK_RELAY = Program("spark", SPARK_JOBS, "forward")
 SPARK_COUNT = Program("spark", SPARK_JOBS, "count", {"trigger": "200 milliseconds"})
 

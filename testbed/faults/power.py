@@ -30,7 +30,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, Load, Rig, job
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
+from testbed.faults.rig import Account, Load, Rig
 from testbed.results import add_output_options, published
 from testbed.servers.base import RealServer
 from testbed.waiting import await_that

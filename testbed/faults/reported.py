@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, Account, Rig, job
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
+from testbed.faults.rig import Account, Rig
 from testbed.waiting import await_that
 
 _NAME = "given"

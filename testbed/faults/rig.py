@@ -39,6 +39,7 @@ from speck.store import Store
 from speck.testing.wire_trouble import Relay
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
 from testbed.benches.mqtt_client import subscribe
 from testbed.faults.middle import MIDDLES, Middle
 from testbed.servers.base import free_port
@@ -48,8 +49,6 @@ from testbed.servers.spark import SparkServer
 from testbed.servers.standalone import LooseCluster
 from testbed.waiting import PATIENCE, await_that
 
-SPARK_CODE = "testbed/programs/spark/simple.py"
-FLINK_CODE = "jars_and_apps/flink/speck-flink-jobs.jar"
 # s without an arrival, after which a job may be over: Flink gives one up that fails four times in a minute,
 # Spark one whose broker answers late, and the reconciler, which starts such jobs again, is off.
 _GIVEN_UP = 45.0
@@ -240,16 +239,6 @@ def _served(services: Services, port: int) -> Iterator[None]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def job(name: str, engine: str, source: tuple[str, str], sink: tuple[str, str], code: tuple[str, str]) -> str:
-    """A job of a composition; ``source`` and ``sink`` are broker and topic, ``code`` file and entry."""
-    return (
-        f"- {{job_name: {name}, spe_address: '{engine}', "
-        f"source_broker: '{source[0]}', source_topic: {source[1]}, "
-        f"sink_broker: '{sink[0]}', sink_topic: {sink[1]}, "
-        f"job_path: {code[0]}, entry_class: {code[1]}}}\n"
-    )
 
 
 class Rig:

@@ -25,6 +25,7 @@ from binders.flink.local.cluster import CONNECTOR, flink_home
 from binders.mqtt.local import site_configuration
 from speck.client import RequestRefused
 from testbed import ROOT
+from testbed.benches.job_text import FLINK_CODE
 from testbed.benches.mqtt_client import subscribe
 from testbed.faults.flow import Sender
 from testbed.faults.mixed import BRANCHES, A, Counts, Ends, ExpandForm, Mixed, account
@@ -42,7 +43,6 @@ _QUIET = 150.0  # s without a new output, after which what is missing is lost; a
 _STARTS = 3  # tries: on a busy machine Flink's own time-outs may end a process that starts
 _BUSY = 409  # another operation, such as one of the reconciler, is running
 _HERE = Path(__file__).parent
-_FLINK_JOBS = ROOT / "jars_and_apps/flink/speck-flink-jobs.jar"
 
 
 def insist(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class Testbed:
     def _bring_code(self) -> None:
         self._code.mkdir(parents=True)
         shutil.copy(_HERE / "spark_jobs.py", self._code)
-        shutil.copy(_FLINK_JOBS, self._code)
+        shutil.copy(ROOT / FLINK_CODE, self._code)
         compile_expand(self._code)
 
     def _write_inventory(self) -> None:

@@ -25,7 +25,7 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
-from testbed.faults.rig import FLINK_CODE, job
+from testbed.benches.job_text import FLINK_CODE, job
 from testbed.rivals.hops import Hop, brokers
 from testbed.servers.base import NotInstalled, RealServer, accepts, free_port
 from testbed.servers.flink import FlinkServer

@@ -34,6 +34,7 @@ from speck.core.runtime import JobState
 from speck.errors import BinderError, LocalError, Rejected, Unreachable
 from speck.testing import attempt_of, eventually
 from testbed import ROOT
+from testbed.benches.job_text import FLINK_CODE
 from testbed.benches.mqtt_client import MqttClient
 from testbed.benches.spark import JOBS
 from testbed.servers.base import free_port
@@ -47,7 +48,7 @@ from tests.support.trials import trial
 
 pytestmark = pytest.mark.engine
 
-FLINK_JAR = ROOT / "jars_and_apps" / "flink" / "speck-flink-jobs.jar"
+FLINK_JAR = ROOT / FLINK_CODE
 
 # Each is found wherever it stands: no other text holds it, and no encoding of texts changes it.
 TOKEN = "s3cretTokenOfSpark77192"

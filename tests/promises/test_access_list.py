@@ -29,8 +29,8 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
 from testbed.benches.two_engines import two_engines
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, job
 from testbed.servers.base import free_port
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer

@@ -26,8 +26,8 @@ from speck.binder.pool import BinderPool
 from speck.client import Client, RequestRefused
 from speck.schema.inventory import load_inventory
 from testbed import ROOT
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
 from testbed.faults.flow import Listener, Sender, client
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, job
 from testbed.faults.served import Served
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer

@@ -10,9 +10,9 @@ import pytest
 from binders.flink.local.cluster import CONNECTOR
 from binders.flink.local.small import JAR
 from testbed import ROOT
+from testbed.benches.job_text import FLINK_CODE
 from testbed.faults.autonomy import ALONE, CHAINS, SMALL, Cell, CutRound
 from testbed.faults.lone_site import LoneSite
-from testbed.faults.rig import FLINK_CODE
 from tests.support.requirements import needs
 from tests.support.trials import trial
 

@@ -14,8 +14,9 @@ import pytest
 from binders.mqtt import MqttBroker
 from speck.core.inventory import Inventory
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE, job
 from testbed.faults.faults import FAULTS, cut_link, leave_site
-from testbed.faults.rig import FLINK_CODE, Account, Rig, job
+from testbed.faults.rig import Account, Rig
 from testbed.waiting import PATIENCE
 from tests.support.requirements import NEEDS_RIG
 from tests.support.trials import trial

@@ -18,7 +18,7 @@ import pytest
 from binders.flink.local.cluster import CONNECTOR
 from speck.testing.waiting import eventually
 from testbed import ROOT
-from testbed.faults.rig import FLINK_CODE, job
+from testbed.benches.job_text import FLINK_CODE, job
 from testbed.faults.served import Served
 from testbed.servers.base import free_port
 from testbed.servers.certificates import Authority

@@ -29,9 +29,9 @@ from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE
 from testbed.benches.mqtt_client import MqttClient
 from testbed.faults.middle import KafkaMiddle
-from testbed.faults.rig import FLINK_CODE
 from testbed.servers.flink import QUICK_HEARTBEATS, FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer

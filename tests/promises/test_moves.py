@@ -23,8 +23,9 @@ from speck.schema.compositions import load_composition
 from speck.testing.waiting import eventually
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE
 from testbed.faults.flow import Listener, Sender, client
-from testbed.faults.moves import JAR, PAIRS, SPARK_COUNT, MoveTrial, Sites, coordinator_on
+from testbed.faults.moves import PAIRS, SPARK_COUNT, MoveTrial, Sites, coordinator_on
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import PROGRAM, MosquittoServer
 from testbed.servers.spark import SparkServer
@@ -36,7 +37,7 @@ RATE = float(os.environ.get("SPECK_RATE", "100"))
 pytestmark = [
     pytest.mark.engine,
     pytest.mark.skipif(
-        PROGRAM is None or not (ROOT / JAR).exists(),
+        PROGRAM is None or not (ROOT / FLINK_CODE).exists(),
         reason="needs Mosquitto and the Flink programs (make jars)",
     ),
 ]

@@ -14,9 +14,9 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
 from testbed.benches.two_engines import two_engines
 from testbed.faults.flow import Listener, Sender, client
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, job
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.spark import SparkServer

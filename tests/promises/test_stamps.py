@@ -26,8 +26,8 @@ from speck.store import Store
 from speck.store.maintenance.backup import archive, restore
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE, job
 from testbed.faults.flow import Listener, Sender, client
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE, job
 from testbed.rivals.kafka_flow import producing
 from testbed.servers.flink import FlinkServer
 from testbed.servers.kafka import KafkaServer

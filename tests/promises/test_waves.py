@@ -19,8 +19,8 @@ from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
 from speck.client import Client
 from speck.testing.waiting import eventually
 from testbed import ROOT
+from testbed.benches.job_text import FLINK_CODE, SPARK_CODE
 from testbed.benches.mqtt_client import MqttClient
-from testbed.faults.rig import FLINK_CODE, SPARK_CODE
 from testbed.faults.served import Served
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer

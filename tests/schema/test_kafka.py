@@ -24,7 +24,7 @@ from speck.schema.compositions import load_composition
 from speck.schema.inventory import load_inventory
 from speck.schema.logins import inventory_warnings
 from testbed import ROOT
-from testbed.faults.rig import FLINK_CODE
+from testbed.benches.job_text import FLINK_CODE
 
 SITES = """\
 sites:

@@ -11,7 +11,7 @@ from binders.flink.local.cluster import flink_home
 from binders.spark.local.commands import CONNECTOR as SPARK_CONNECTOR
 from speck.errors import LocalError
 from testbed import ROOT
-from testbed.faults.rig import FLINK_CODE
+from testbed.benches.job_text import FLINK_CODE
 from testbed.servers.mosquitto import PROGRAM
 
 

@@ -23,8 +23,8 @@ from speck.schema.compositions import load_composition
 from speck.store import Store
 from testbed import ROOT
 from testbed.benches import user
+from testbed.benches.job_text import FLINK_CODE, job
 from testbed.benches.mqtt_client import subscribe
-from testbed.faults.rig import FLINK_CODE, job
 from testbed.servers.flink import FlinkServer
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.waiting import PATIENCE, await_that
