@@ -21,6 +21,7 @@ from speck.core.runtime import Attempt, JobState
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.link.places import PlaceOfJobs
 from speck.testing import attempt_of
+from speck.testing.waiting import eventually
 from testbed.benches.agents import LinkBench, link_bench
 from testbed.doubles.broker import InMemoryBroker
 from testbed.doubles.kinds import double_kinds
@@ -58,10 +59,7 @@ def running(world: World, name: str = "clean") -> int:
 
 
 def await_that(ask: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not ask():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    eventually(ask, bool, PATIENCE)
 
 
 def phase(link: LinkBench, attempt: Attempt) -> Phase | None:

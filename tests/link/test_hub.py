@@ -7,7 +7,6 @@ import json
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -31,6 +30,7 @@ from speck.link.hub import Hub
 from speck.link.remote import Remote, RemoteFeed, remote_engine
 from speck.link.tls import shared
 from speck.server.tls import Certificate
+from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
@@ -95,10 +95,7 @@ def answer(agent: ClientConnection, value: object) -> None:
 
 
 def await_that(ask: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not ask():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    eventually(ask, bool, PATIENCE)
 
 
 @pytest.mark.parametrize(
