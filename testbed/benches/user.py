@@ -64,6 +64,13 @@ def apply(coordinator: Coordinator, composition: Composition, **how: Any) -> tup
     return _carried_out(coordinator, change, request)
 
 
+def carry_out(coordinator: Coordinator, composition: Composition, **how: Any) -> Operation:
+    """Apply a composition, and wait until the operation has ended, whatever became of it."""
+    operation, _ = apply(coordinator, composition, **how)
+    assert operation.wait(60)
+    return operation
+
+
 def apply_job(coordinator: Coordinator, job: Job, name: str, **request: Any) -> tuple[Operation, Plan]:
     return _carried_out(coordinator, ApplyJob(job, name), request)
 

@@ -27,9 +27,7 @@ MOVED = replace(B, spe_address=OTHER)
 
 
 def carry_out(coordinator: Coordinator, desired: Composition, *leave_behind: str) -> Operation:
-    operation, _ = user.apply(coordinator, desired, leave_behind=leave_behind)
-    assert operation.wait(30)
-    return operation
+    return user.carry_out(coordinator, desired, leave_behind=leave_behind)
 
 
 def test_without_the_word_nothing_leaves_a_silent_site(coordinator: Coordinator, world: World) -> None:

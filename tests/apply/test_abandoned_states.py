@@ -109,9 +109,7 @@ def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
 
 
 def carry_out(coordinator: Coordinator, job: Job, *leave_behind: str) -> Operation:
-    operation, _ = user.apply(coordinator, composition(job), leave_behind=leave_behind)
-    assert operation.wait(30)
-    return operation
+    return user.carry_out(coordinator, composition(job), leave_behind=leave_behind)
 
 
 def heal(coordinator: Coordinator) -> None:

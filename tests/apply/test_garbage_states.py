@@ -77,9 +77,7 @@ def coordinator(tmp_path: Path, world: World) -> Iterator[Coordinator]:
 
 
 def carry_out(coordinator: Coordinator, *jobs: Job) -> Operation:
-    operation, _ = user.apply(coordinator, composition(*jobs))
-    assert operation.wait(30)
-    return operation
+    return user.carry_out(coordinator, composition(*jobs))
 
 
 def update(coordinator: Coordinator, number: int) -> None:

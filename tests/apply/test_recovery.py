@@ -17,7 +17,7 @@ from speck.apply.operation import Operation
 from speck.apply.operations import Operations
 from speck.apply.planned import PlannedChange
 from speck.coordinator import Coordinator, build
-from speck.core.job import Composition, Job
+from speck.core.job import Job
 from speck.core.plan import Plan
 from speck.core.runtime import Attempt, Handle
 from speck.core.schedule import Leftovers, Step, schedule
@@ -26,6 +26,7 @@ from speck.errors import OutcomeUnknown, Rejected, Unreachable
 from speck.store import RetryState, Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
+from testbed.benches.user import carry_out
 from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World, checkpoint
@@ -65,12 +66,6 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
 
     yield start
     end()
-
-
-def carry_out(coordinator: Coordinator, desired: Composition) -> Operation:
-    operation, _ = user.apply(coordinator, desired)
-    assert operation.wait(30)
-    return operation
 
 
 def die_in_submit(coordinator: Coordinator, world: World, job: Job = A) -> Attempt:

@@ -12,7 +12,7 @@ import pytest
 from speck.apply import draining
 from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, build
-from speck.core.job import Composition, Job
+from speck.core.job import Job
 from speck.core.plan import plan_data
 from speck.core.runtime import JobState
 from speck.core.settings import Settings
@@ -22,6 +22,7 @@ from speck.store import Store, auditlog
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named
+from testbed.benches.user import carry_out
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 
@@ -54,12 +55,6 @@ def begin(tmp_path: Path, world: World) -> Iterator[Begin]:
             return made
 
         yield start
-
-
-def carry_out(coordinator: Coordinator, desired: Composition, *, give_up: bool = False) -> Operation:
-    operation, _ = user.apply(coordinator, desired, give_up=give_up)
-    assert operation.wait(60)
-    return operation
 
 
 def states(operation: Operation) -> dict[str, str]:

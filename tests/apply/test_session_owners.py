@@ -57,9 +57,7 @@ def stores(world: World, tmp_path: Path) -> Versions:
 
 
 def carry_out(coordinator: Coordinator, *jobs: Job) -> Operation:
-    operation, _ = user.apply(coordinator, composition(*jobs))
-    assert operation.wait(30)
-    return operation
+    return user.carry_out(coordinator, composition(*jobs))
 
 
 def succeeded(coordinator: Coordinator, *jobs: Job) -> Operation:

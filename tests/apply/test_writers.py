@@ -17,11 +17,11 @@ from speck.store import SessionRecord, Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition, make_job, write_code
 from testbed.benches.sessions import named as session_named
+from testbed.benches.user import carry_out
 from testbed.doubles import kinds
 from testbed.doubles.broker import InMemoryBroker
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.apply.test_rewiring import carry_out
 
 pytestmark = pytest.mark.usefixtures("known_owner")
 

@@ -12,7 +12,6 @@ from speck.apply.operation import Operation
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.coordinator.planning import planner
 from speck.core.attempt_number import HIGHEST
-from speck.core.job import Composition
 from speck.core.placement import Expects
 from speck.core.settings import Settings
 from speck.core.split import Place, Split, expand
@@ -21,6 +20,7 @@ from speck.store import Store
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 from testbed.benches.sessions import named
+from testbed.benches.user import carry_out
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 
@@ -28,12 +28,6 @@ pytestmark = pytest.mark.usefixtures("known_owner")
 
 ENGINE, OTHER, BROKER = "sc://e1:1", "sc://e2:1", "tcp://b1:1883"
 A, B, C = chain("a", "b", "c")
-
-
-def carry_out(coordinator: Coordinator, desired: Composition) -> Operation:
-    operation, _ = user.apply(coordinator, desired)
-    assert operation.wait(30)
-    return operation
 
 
 def outcome(operation: Operation) -> dict[str, tuple[str, str]]:

@@ -17,7 +17,6 @@ from speck.client import RequestRefused
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.core.change import Request, Rollback
 from speck.core.graph import Endpoint
-from speck.core.job import Composition
 from speck.core.placement import PlacementOptions
 from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
@@ -25,6 +24,7 @@ from speck.store import Head, Revision, Store
 from speck.store.history import History, count, differences, surplus
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
+from testbed.benches.user import carry_out
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.servers.rest import RestServer, yaml_of
@@ -70,12 +70,6 @@ def coordinator(services: Services) -> Coordinator:
 @pytest.fixture
 def queries(services: Services) -> Queries:
     return services.queries
-
-
-def carry_out(coordinator: Coordinator, desired: Composition, **why: str) -> Operation:
-    operation, _ = user.apply(coordinator, desired, **why)  # type: ignore[arg-type]
-    assert operation.wait(30)
-    return operation
 
 
 def roll_back(coordinator: Coordinator, number: int | None = None) -> Operation:

@@ -25,9 +25,7 @@ Begin = Callable[[], Services]
 
 
 def carry_out(services: Services, desired: Composition, *, atomic: bool = False) -> Operation:
-    operation, _ = user.apply(services.coordinator, desired, atomic=atomic)
-    assert operation.wait(30)
-    return operation
+    return user.carry_out(services.coordinator, desired, atomic=atomic)
 
 
 def heal(services: Services) -> None:
