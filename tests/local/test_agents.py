@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -30,13 +30,6 @@ from tests.local.test_local import Script
 REGISTRY = Registry.of([dataclasses.replace(CONNECT, local=Script("exec sleep 600")), MQTT])
 
 needs_broker = pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")
-
-
-@pytest.fixture(name="directory")
-def directory_fixture(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "local"
-    yield place
-    local.down(place)
 
 
 def alive(servers: Iterable[ServerRecord]) -> list[int]:

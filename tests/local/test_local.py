@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +44,6 @@ REAL = Registry.of([CONNECT, MQTT])
 LIGHT = Registry.of([dataclasses.replace(CONNECT, local=MOSQUITTO), MQTT])
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    """A directory for sites; whatever a test leaves running there is stopped."""
-    place = tmp_path / "local"
-    yield place
-    local.down(place)
 
 
 def pids(sites: local.LocalSites) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -95,14 +95,6 @@ class Script:
 
     def inventory(self, ports: Sequence[int], directory: Path, heap: str) -> Mapping[str, Any]:
         return {}
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    """A directory for sites; whatever a test leaves running there is stopped."""
-    place = tmp_path / "local"
-    yield place
-    local.down(place)
 
 
 def registry(engine: LocalServer) -> Registry:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -30,13 +29,6 @@ from tests.support.trials import trial
 REGISTRY = Registry.of([CONNECT, FLINK, STANDALONE, MQTT])
 
 pytestmark = [pytest.mark.engine, pytest.mark.skipif(PROGRAM is None, reason="mosquitto is not installed")]
-
-
-@pytest.fixture(name="directory")
-def directory_fixture(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "local"
-    yield place
-    local.down(place)
 
 
 def listed(engine: EngineBinder) -> list[Worker]:
