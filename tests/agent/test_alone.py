@@ -23,10 +23,10 @@ from speck.link.places import PlaceOfJobs
 from speck.testing import attempt_of
 from speck.testing.waiting import eventually
 from testbed.benches.agents import LinkBench, link_bench
+from testbed.benches.double import BROKER, ENGINE, DoubleBench
 from testbed.doubles.broker import InMemoryBroker
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import BROKER, ENGINE, DoubleBench
 
 PATIENCE = 20.0
 MANY_LOOKS = 0.2  # s, in which the agent would have started a job that it must not start

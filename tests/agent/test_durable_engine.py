@@ -15,8 +15,8 @@ from speck.core.job import Job
 from speck.core.runtime import Attempt, JobState
 from speck.errors import BinderError, OutcomeUnknown, Rejected, Unreachable
 from speck.testing import attempt_of
+from testbed.benches.double import ENGINE, DoubleBench
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import ENGINE, DoubleBench
 
 
 @pytest.fixture(name="bench")

@@ -19,11 +19,11 @@ from speck.store import Store
 from speck.store.maintenance.backup import archive, restore
 from speck.store.maintenance.repair import check_directory
 from speck.store.opening import raised_epoch
+from testbed.benches.double import BROKER, ENGINE
 from testbed.benches.examples import one_site
 from testbed.benches.pair import InMemoryPair
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import BROKER, ENGINE
 
 
 def described(coordinator: str) -> SiteFile:

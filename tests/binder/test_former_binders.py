@@ -24,10 +24,11 @@ from speck.binder.former import adapted
 from speck.core.inventory import Inventory
 from speck.errors import Rejected
 from speck.testing import EngineContract
+from testbed.benches.double import ENGINE, DoubleBench
 from testbed.doubles.broker import InMemoryBroker
 from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import ENGINE, DoubleBench, TestBrokerDouble
+from tests.binder.test_contract_double import TestBrokerDouble
 from tests.test_binder_package import install
 
 

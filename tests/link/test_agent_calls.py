@@ -22,11 +22,11 @@ from speck.link.methods import STORE
 from speck.link.remote import LARGEST_STATE, Remote
 from speck.testing.waiting import attempt_of, eventually
 from testbed.benches.agents import LinkBench, link_bench
+from testbed.benches.double import BROKER, ENGINE
 from testbed.benches.examples import job as make_job
 from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import BROKER, ENGINE
 
 PATIENCE = 20.0
 

@@ -18,10 +18,10 @@ from speck.testing import BrokerContract, EngineContract
 from speck.testing.engines import SharedJobs
 from speck.testing.wire_trouble import Trouble
 from testbed.benches.agents import LinkBench, link_bench
+from testbed.benches.double import ABSENT, BROKER, DEAD, ENGINE, TROUBLED, DoubleBench
 from testbed.doubles.broker import InMemoryBroker
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import ABSENT, BROKER, DEAD, ENGINE, TROUBLED, DoubleBench
 
 TROUBLED_BROKER = "tcp://127.0.0.1:1885"
 

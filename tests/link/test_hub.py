@@ -31,12 +31,12 @@ from speck.link.remote import Remote, RemoteFeed, remote_engine
 from speck.link.tls import shared
 from speck.server.tls import Certificate
 from speck.testing.waiting import eventually
+from testbed.benches.double import BROKER, ENGINE
 from testbed.benches.examples import one_site
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.certificates import Authority
-from tests.binder.test_contract_double import BROKER, ENGINE
 
 HELLO = Hello(protocol=1, version="1", site="A", engines=(ENGINE,), broker=BROKER)
 SITE = one_site("A", ENGINE, BROKER)

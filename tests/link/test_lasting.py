@@ -18,9 +18,9 @@ from speck.link.lasting import LONGEST, LOOK, SELDOM, UsableAnswers, WatchedAnsw
 from speck.testing import attempt_of
 from speck.testing.waiting import eventually
 from testbed.benches.agents import LinkBench, link_bench
+from testbed.benches.double import BROKER, ENGINE, DoubleBench
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import BROKER, ENGINE, DoubleBench
 
 CALL = {"e": ENGINE, "m": "measure", "o": "", "a": {"handles": []}}
 

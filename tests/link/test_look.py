@@ -25,9 +25,9 @@ from speck.server.agents import remote_binders
 from speck.testing import attempt_of
 from speck.testing.waiting import eventually
 from testbed.benches.agents import LinkBench, link_bench
+from testbed.benches.double import BROKER, ENGINE, DoubleBench
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import BROKER, ENGINE, DoubleBench
 
 HERE = Look(engine=ENGINE, settled=("1",), running=(Found("1", "clean"),))
 

@@ -29,10 +29,10 @@ from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
 from testbed.benches.agents import LinkBench, link_bench
+from testbed.benches.double import BROKER, ENGINE
 from testbed.benches.jobs_by_hand import chain, composition, write_code
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.binder.test_contract_double import BROKER, ENGINE
 from tests.link.test_hub import PATIENCE, RIGHT, SITE, dial, greet, listening
 from tests.support.properties import property_test
 
