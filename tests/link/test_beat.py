@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from speck.link.beat import BEAT, SILENCE, Beat
 from speck.link.dial import Dialler
 from speck.link.hub import Hub
-from tests.link.test_hub import HELLO, PATIENCE, SITE, await_that, dial, greet, listening
+from tests.link.by_hand import HELLO, PATIENCE, SITE, await_that, dial, greet, listening
 
 
 class Clock:

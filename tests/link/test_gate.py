@@ -16,7 +16,7 @@ from websockets.http11 import Response
 from speck.link.dial import LONGEST_AGAIN, Dialler, come_again
 from speck.link.hub import Hub
 from speck.link.pauses import Pauses
-from tests.link.test_hub import HELLO, PATIENCE, RIGHT, SITE, await_that, dial, greet, listening
+from tests.link.by_hand import HELLO, PATIENCE, RIGHT, SITE, await_that, dial, greet, listening
 
 UPGRADE = (
     b"GET /agent HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

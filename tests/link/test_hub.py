@@ -16,32 +16,25 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
 
 import speck
 from speck.binder.asking import begin
 from speck.core.inventory import Inventory, Secret
 from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
-from speck.link.codec import encode
 from speck.link.dial import Dialler
 from speck.link.hello import EpochRefusal, Hello, epoch_refusal
 from speck.link.hub import Hub
 from speck.link.remote import Remote, RemoteFeed, remote_engine
 from speck.link.tls import shared
 from speck.server.tls import Certificate
-from speck.testing.waiting import eventually
 from testbed.benches.double import BROKER, ENGINE
-from testbed.benches.examples import one_site
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.certificates import Authority
+from tests.link.by_hand import HELLO, PATIENCE, RIGHT, SITE, answer, await_that, dial, greet, listening
 
-HELLO = Hello(protocol=1, version="1", site="A", engines=(ENGINE,), broker=BROKER)
-SITE = one_site("A", ENGINE, BROKER)
-PATIENCE = 20.0
-RIGHT = "right"
 VERSIONS = f"the agent has version 1, the server {speck.__version__}"
 
 
@@ -68,34 +61,6 @@ def hub_fixture(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> Iterat
 @pytest.fixture(name="url")
 def url_fixture(hub: Hub) -> str:
     return listening(hub)
-
-
-def listening(hub: Hub) -> str:
-    """Start a hub; returns its address."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    hub.start(listener)
-    return f"ws://127.0.0.1:{listener.getsockname()[1]}"
-
-
-def dial(url: str, token: str = RIGHT, path: str = "/agent", **how: Any) -> ClientConnection:
-    headers = {"Authorization": f"Bearer {token}"}
-    found = connect(f"{url}{path}", additional_headers=headers, compression=None, proxy=None, **how)
-    assert isinstance(found, ClientConnection)
-    return found
-
-
-def greet(agent: ClientConnection, hello: Hello = HELLO, **other: Any) -> dict[str, Any]:
-    agent.send(json.dumps(encode(hello) | {"protocol": hello.protocol} | other))
-    answer: dict[str, Any] = json.loads(agent.recv(PATIENCE))
-    return answer
-
-
-def answer(agent: ClientConnection, value: object) -> None:
-    agent.send(json.dumps({"c": json.loads(agent.recv(PATIENCE))["c"], "r": value}))
-
-
-def await_that(ask: Callable[[], bool]) -> None:
-    eventually(ask, bool, PATIENCE)
 
 
 @pytest.mark.parametrize(

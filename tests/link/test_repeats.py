@@ -33,7 +33,7 @@ from testbed.benches.double import BROKER, ENGINE
 from testbed.benches.jobs_by_hand import chain, composition, write_code
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
-from tests.link.test_hub import PATIENCE, RIGHT, SITE, dial, greet, listening
+from tests.link.by_hand import PATIENCE, RIGHT, SITE, dial, greet, listening
 from tests.support.properties import property_test
 
 CALL = {"e": ENGINE, "m": "measure", "o": "", "a": {"handles": []}}
