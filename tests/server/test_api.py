@@ -12,8 +12,8 @@ import requests
 from speck.core.inventory import Inventory, Uplink
 from testbed.benches.examples import one_site
 from testbed.servers.rest import SOLO, RestServer, rest_server, yaml_of
+from tests.server.requesting import YAML
 
-YAML = {"Content-Type": "application/yaml"}
 TWO = yaml_of("a t0 t1", "b t1 t2")
 
 

@@ -25,10 +25,9 @@ from speck.server.wsgi import MAX_HEADER, THREADS, _Accepting
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.servers.rest import SOLO, RestServer, rest_server, yaml_of
+from tests.server.requesting import JSON, YAML, connect, problem_of, raw, read_all
 from tests.support.properties import SHARE
 
-YAML = {"Content-Type": "application/yaml"}
-JSON = {"Content-Type": "application/json"}
 ONE = yaml_of("a t0 t1")
 
 
@@ -37,20 +36,6 @@ def server_fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestSer
     """One server for the tests here that change nothing in it."""
     with rest_server(tmp_path_factory.mktemp("http")) as server:
         yield server
-
-
-def problem_of(answer: requests.Response, status: int) -> dict[str, Any]:
-    """The problem of an answer; it must be strict JSON."""
-    assert answer.status_code == status, answer.text
-    assert answer.headers["Content-Type"] == "application/problem+json"
-
-    def refuse(word: str) -> None:
-        raise AssertionError(f"{word} is not JSON")
-
-    data: dict[str, Any] = json.loads(answer.text, parse_constant=refuse)
-    assert data["status"] == status
-    assert data["detail"]
-    return data
 
 
 def ask(server: RestServer, method: str, path: str, **kwargs: Any) -> requests.Response:
@@ -279,25 +264,6 @@ def test_what_a_stranger_sends_is_not_kept() -> None:
 
 
 # --- slow, half-closed and many clients
-
-
-def connect(server: RestServer) -> socket.socket:
-    port = int(server.url.rsplit(":", 1)[1])
-    return socket.create_connection(("127.0.0.1", port), timeout=120)
-
-
-def read_all(connection: socket.socket) -> bytes:
-    received = b""
-    while data := connection.recv(65536):
-        received += data
-    return received
-
-
-def raw(server: RestServer, request_: bytes) -> bytes:
-    """The answer to these bytes, until the server closes the connection."""
-    with connect(server) as connection:
-        connection.sendall(request_)
-        return read_all(connection)
 
 
 def test_a_half_closed_connection_is_answered(server: RestServer) -> None:

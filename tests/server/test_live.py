@@ -24,9 +24,9 @@ from speck.server.api.live import Live, LiveSection, Watcher, lines
 from speck.testing.waiting import eventually
 from testbed.benches.examples import one_site
 from testbed.servers.rest import RestServer, rest_server, yaml_of
+from tests.server.requesting import YAML
 from tests.support.properties import property_test
 
-YAML = {"Content-Type": "application/yaml"}
 SITES = Inventory({"A": one_site("A", "sc://e1:15002", "tcp://b1:1883", slots=4)})
 
 Values = dict[str, dict[str, int]]

@@ -32,7 +32,7 @@ from testbed.benches.examples import one_site
 from testbed.doubles.agents import Wires
 from testbed.doubles.samples import flink_stream
 from testbed.servers.rest import RestServer, rest_server, yaml_of
-from tests.server.test_http import raw
+from tests.server.requesting import raw
 
 DASHBOARD = ROOT / "dashboards" / "grafana" / "speck.json"
 ALERTS = ROOT / "docs" / "alerts.yaml"

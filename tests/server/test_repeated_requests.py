@@ -9,9 +9,9 @@ from typing import Any
 import requests
 
 from testbed.servers.rest import RestServer, rest_server, yaml_of
+from tests.server.requesting import YAML
 
 FIRST, SECOND = yaml_of("a t0 t1"), yaml_of("a t0 t1", "b t1 t2")
-YAML = {"Content-Type": "application/yaml"}
 
 
 def ask(

@@ -33,7 +33,7 @@ from speck.server.process import _names
 from speck.server.tokens import Owner, Role, TokenFile, add_owner, digest, mint, remove_owner
 from testbed.servers.rest import SOLO, rest_server, yaml_of
 from testbed.servers.served_process import Served, served
-from tests.server.test_http import JSON, YAML, problem_of
+from tests.server.requesting import JSON, YAML, problem_of
 
 ONE = yaml_of("a t0 t1")
 

@@ -33,7 +33,7 @@ from testbed.servers.nginx import nginx_before_speck
 from testbed.servers.rest import RestServer, rest_server, yaml_of
 from testbed.servers.served_process import served
 from testbed.servers.tls_proxy import certificate
-from tests.server.test_http import YAML, problem_of, read_all
+from tests.server.requesting import YAML, problem_of, read_all
 from tests.server.test_security import refused, speck
 from tests.support.docs_blocks import only_block
 

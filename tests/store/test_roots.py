@@ -13,7 +13,7 @@ import requests
 from speck.store.jobfile import LARGEST, BadFile, content_hash, locate, open_located
 from testbed.servers.rest import SOLO
 from testbed.servers.served_process import served
-from tests.server.test_http import problem_of
+from tests.server.requesting import problem_of
 
 CODE = "def work(messages):\n    return messages\n"
 
