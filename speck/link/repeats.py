@@ -29,9 +29,8 @@ MOST_KEPT = 32  # calls of a connection, at either end
 LARGEST_KEPT = 1 << 16  # characters of an answer
 MARK = "k"  # of a call: it may be repeated, or its number; of an answer: it is kept, or is not
 CHANGES = "d"
-PARTS = (
-    "p"  # sent only to a coordinator that accepts answers that last: those of earlier versions know neither
-)
+# Sent only to a coordinator that accepts answers that last: those of earlier versions know neither.
+PARTS = "p"
 
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{},:"]+')
 _Key = TypeVar("_Key")

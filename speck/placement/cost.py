@@ -53,9 +53,8 @@ P95 = 1.645  # standard deviations of a normal distribution
 # Messages in flight between a process and a broker, and of a Flink session between checkpoints.
 INFLIGHT = 1000
 SESSION_INFLIGHT = 65_535  # MQTT's receive maximum
-CHECKPOINT_SECONDS = (
-    3.0  # with which Flink acknowledges; that of `speck local` and of the documented settings
-)
+# Flink acknowledges with its checkpoints; this interval is that of `speck local` and the documented settings.
+CHECKPOINT_SECONDS = 3.0
 # Processor time of a broker under full load, s a message and reader, which takes many messages at a time.
 BROKER_PASS = 10e-6
 # Messages/s of a channel above which the broker finds several at each wake-up, so that what a message costs

@@ -22,9 +22,8 @@ FORGED = 10**18 - 1
 def forge(world: World) -> None:
     """Publish a fence as anybody may who may publish at the broker; no copy has read it yet."""
     world.broker(BROKER).fences.pop(named("a"), None)
-    world.broker(BROKER).tombstones[named("a")] = (
-        FORGED  # the double's copies end as soon as they meet a fence
-    )
+    # The double's copies end as soon as they meet a fence.
+    world.broker(BROKER).tombstones[named("a")] = FORGED
 
 
 def remove(world: World) -> None:

@@ -17,9 +17,8 @@ _CAUSE = re.compile(r"^[ \t]*Caused by: (?P<cause>.+)$", re.MULTILINE)
 _WRAPPER = "org.apache.spark.sql.streaming.StreamingQueryException: "
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _EXECUTION = "addBatch"  # the part of a report's durations that is there if a batch was executed
-_WAITED = (
-    "waitedMillis"  # of the connector's source: the time in which tasks waited for messages, in real time
-)
+# Of the connector's source: the time in which tasks waited for messages, in real time.
+_WAITED = "waitedMillis"
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/pyspark(?:\.zip)?/|^<")
 
 
