@@ -23,14 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Modules of the road traffic import one another as scripts do.
-sys.path.append(str(Path(__file__).resolve().parent.parent / "road_traffic"))
-
-from publisher import Publisher, PublishError
-from watch import Subscription, show
-
 from jars_and_apps.geofencing.feeder import messages_of
 from jars_and_apps.geofencing.reference import Point, Reference, differences, points_of
+from jars_and_apps.road_traffic.publisher import Publisher, PublishError
+from jars_and_apps.road_traffic.watch import Subscription, show
 
 FENCES, EVENTS, COMPARED = "admitted", "events", "compared"
 _INTERVAL = 0.2  # s between two objects

@@ -16,10 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Modules of the road traffic import one another as scripts do.
-sys.path.append(str(Path(__file__).resolve().parent.parent / "road_traffic"))
-
-from publisher import Publisher, PublishError
+from jars_and_apps.road_traffic.publisher import Publisher, PublishError
 
 _FIELDS = ("site", "topic", "text")
 

@@ -1,6 +1,6 @@
 """Replay a file of readings from the sensors of four sites, and count the readings sent.
 
-    python feeder.py readings.csv.gz --broker A=tcp://127.0.0.1:1883 --broker B=... --broker C=... [...]
+    python -m jars_and_apps.road_traffic.feeder FILE --broker A=tcp://127.0.0.1:1883 --broker B=... [...]
 
 The sensors are divided over the sites and, at each, over two streams; stream 1 goes to the topic
 ``sensors/1`` of its site's broker.  At the end, one JSON object on standard output::
@@ -26,8 +26,8 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from publisher import Publisher, PublishError
-from replay import (
+from jars_and_apps.road_traffic.publisher import Publisher, PublishError
+from jars_and_apps.road_traffic.replay import (
     HEADER,
     WELL_FORMED,
     Line,

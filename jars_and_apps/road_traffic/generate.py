@@ -1,6 +1,6 @@
 """Generate a day of road traffic in the format of the readings that the feeder replays.
 
-    python generate.py --sensors 200 --seed 1 --out day.csv.gz
+    python -m jars_and_apps.road_traffic.generate --sensors 200 --seed 1 --out day.csv.gz
 
 Each sensor pair watches one road segment and reports every five minutes.  Traffic follows the clock (two
 rush hours, a quiet night); speed falls with density.  The same seed gives the same bytes.

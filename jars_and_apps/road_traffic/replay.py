@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jobs import READING
+from jars_and_apps.road_traffic.jobs import READING
 
 WELL_FORMED = re.compile(READING.encode("ascii"))
 HEADER = b"status,avgMeasuredTime,avgSpeed,extID,medianMeasuredTime,TIMESTAMP,vehicleCount,_id,REPORT_ID"

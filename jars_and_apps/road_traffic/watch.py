@@ -1,6 +1,6 @@
 """Follow the statistics of the road-traffic jobs at all sites, and add them up.
 
-    python watch.py --local A=tcp://127.0.0.1:1883 --local B=... --overall tcp://127.0.0.1:1893
+    python -m jars_and_apps.road_traffic.watch --local A=tcp://127.0.0.1:1883 [...] --overall tcp://HOST:PORT
 
 Prints ``{"ready": true}`` once all subscriptions exist; then, after each change::
 
@@ -26,7 +26,8 @@ from urllib.parse import urlsplit
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from publisher import client_of
+
+from jars_and_apps.road_traffic.publisher import client_of
 
 LOCAL_TOPIC, OVERALL_TOPIC, OVERALL = "local-stats", "global-stats", "*"
 _INTERVAL = 0.2  # s between two objects

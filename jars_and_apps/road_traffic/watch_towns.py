@@ -1,6 +1,6 @@
 """Follow the results of the split ``hot-towns``, and compare them with a plain count of the same readings.
 
-    python watch_towns.py readings.csv.gz --broker tcp://127.0.0.1:1883 [--limit N]
+    python -m jars_and_apps.road_traffic.watch_towns readings.csv.gz --broker tcp://127.0.0.1:1883 [--limit N]
 
 The segments of the readings are divided among ten towns, one of which has about two thirds of them.  Prints
 ``{"ready": true, "towns": TOWNS, "closing": LINE}``: the argument of :class:`hot_towns.SpeedPercentiles`, and
@@ -31,9 +31,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from hot_towns import ELSEWHERE, towns_of
-from replay import WELL_FORMED, first_readings, raw_lines
-from watch import Subscription, follow, show
+from jars_and_apps.road_traffic.hot_towns import ELSEWHERE, towns_of
+from jars_and_apps.road_traffic.replay import WELL_FORMED, first_readings, raw_lines
+from jars_and_apps.road_traffic.watch import Subscription, follow, show
 
 TOPIC, SPLIT = "hot-towns", "hot-towns"
 SLIDE = timedelta(minutes=5)

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,11 +25,11 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from testbed import ROOT
+from jars_and_apps.road_traffic import publisher, replay
 from testbed.servers.base import REFUSING_PORT, free_port
 from testbed.servers.mosquitto import MosquittoServer
 
-PROGRAMS = ROOT / "jars_and_apps" / "road_traffic"
+PROGRAMS = "jars_and_apps.road_traffic"
 HEADER = "status,avgMeasuredTime,avgSpeed,extID,medianMeasuredTime,TIMESTAMP,vehicleCount,_id,REPORT_ID"
 TIMEOUT = 60
 
@@ -95,29 +94,10 @@ def listener(mosquitto: MosquittoServer) -> Iterator[Listener]:
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("day") / "day.csv.gz"
-    subprocess.run([sys.executable, PROGRAMS / "generate.py", "--sensors", "40", "--out", path], check=True)
+    subprocess.run(
+        [sys.executable, "-m", f"{PROGRAMS}.generate", "--sensors", "40", "--out", path], check=True
+    )
     return path
-
-
-@pytest.fixture(scope="module")
-def programs() -> Iterator[None]:
-    sys.path.insert(0, str(PROGRAMS))
-    yield
-    sys.path.remove(str(PROGRAMS))
-
-
-@pytest.fixture(scope="module")
-def replay(programs: None) -> ModuleType:
-    import replay
-
-    return replay
-
-
-@pytest.fixture(scope="module")
-def publisher(programs: None) -> ModuleType:
-    import publisher
-
-    return publisher
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -126,7 +106,7 @@ def _lines(path: Path) -> list[bytes]:
 
 def _command(file: Path, broker: MosquittoServer | None, *options: object) -> list[str]:
     brokers = [f"--broker={site}={broker.address}" for site in "ABCD"] if broker else []
-    return [sys.executable, str(PROGRAMS / "feeder.py"), str(file), *brokers, *map(str, options)]
+    return [sys.executable, "-m", f"{PROGRAMS}.feeder", str(file), *brokers, *map(str, options)]
 
 
 def _feed(file: Path, broker: MosquittoServer, *options: object) -> dict[str, Any]:
@@ -142,7 +122,7 @@ def _vehicles(lines: list[bytes]) -> int:
 
 
 def test_what_arrives_is_what_the_accounts_say(
-    day: Path, mosquitto: MosquittoServer, listener: Listener, replay: ModuleType
+    day: Path, mosquitto: MosquittoServer, listener: Listener
 ) -> None:
     lines = _lines(day)
     accounts = _feed(day, mosquitto, "--malformed", 0.1)
@@ -247,7 +227,7 @@ def test_a_limit_counts_well_formed_readings(mosquitto: MosquittoServer, tmp_pat
     assert accounts["malformed"] == (0, 1, 0, 2)[limit]
 
 
-def test_every_kind_of_malformed_line_is_malformed(replay: ModuleType) -> None:
+def test_every_kind_of_malformed_line_is_malformed() -> None:
     chance = random.Random(1)
     line = b"OK,49,75,668,49,2014-08-18T00:10:00,3,1,158324"
     for name, spoil in replay.MALFORMATIONS.items():
@@ -293,7 +273,7 @@ def test_a_feeder_that_is_to_end_early_counts_what_it_has_sent(
 
 
 def test_what_a_broker_did_not_acknowledge_is_sent_again(
-    mosquitto: MosquittoServer, listener: Listener, publisher: ModuleType
+    mosquitto: MosquittoServer, listener: Listener
 ) -> None:
     numbers = {b"%d" % number for number in range(900)}
     sender = publisher.Publisher(mosquitto.address)
@@ -314,9 +294,7 @@ def test_what_a_broker_did_not_acknowledge_is_sent_again(
 
 @pytest.mark.parametrize("maximum", [1, 3])
 @pytest.mark.engine
-def test_a_broker_that_allows_few_messages_in_flight(
-    tmp_path: Path, publisher: ModuleType, maximum: int
-) -> None:
+def test_a_broker_that_allows_few_messages_in_flight(tmp_path: Path, maximum: int) -> None:
     with MosquittoServer(tmp_path / "broker", f"max_inflight_messages {maximum}") as broker:
         _assert_never_ahead(publisher.Publisher(broker.address), maximum)
 
@@ -324,9 +302,7 @@ def test_a_broker_that_allows_few_messages_in_flight(
 # Beside the payload: 6 bytes (the topic "t" with its length, an id, no properties), and the header.
 @pytest.mark.parametrize(("limit", "most"), [(130, 121), (20_000, 19_990)])
 @pytest.mark.engine
-def test_a_packet_that_is_too_large_is_not_sent(
-    tmp_path: Path, publisher: ModuleType, limit: int, most: int
-) -> None:
+def test_a_packet_that_is_too_large_is_not_sent(tmp_path: Path, limit: int, most: int) -> None:
     with MosquittoServer(tmp_path / "broker", f"max_packet_size {limit}") as broker:
         sender = publisher.Publisher(broker.address)
         sender.publish("t", b"x" * most)
@@ -338,9 +314,7 @@ def test_a_packet_that_is_too_large_is_not_sent(
         sender.close()
 
 
-def test_a_publisher_is_never_far_ahead_of_its_broker(
-    mosquitto: MosquittoServer, publisher: ModuleType
-) -> None:
+def test_a_publisher_is_never_far_ahead_of_its_broker(mosquitto: MosquittoServer) -> None:
     _assert_never_ahead(publisher.Publisher(mosquitto.address, window=20), 20)
 
 
@@ -394,13 +368,13 @@ def test_a_broker_that_refuses_is_named(day: Path, tmp_path: Path, settings: str
         assert re.match(f"feeder: broker {broker.address!r} {words}", done.stderr), done.stderr
 
 
-def test_a_broker_that_does_not_come_is_named(publisher: ModuleType) -> None:
+def test_a_broker_that_does_not_come_is_named() -> None:
     address = f"tcp://127.0.0.1:{REFUSING_PORT}"
     with pytest.raises(publisher.PublishError, match=f"broker '{address}' cannot be reached: .*refused"):
         publisher.Publisher(address, outage=0.1).publish("sensors/1", b"")
 
 
-def test_a_server_that_is_no_broker_is_named(publisher: ModuleType) -> None:
+def test_a_server_that_is_no_broker_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         hanging_up = threading.Thread(target=_hang_up, args=[server])
         hanging_up.start()
@@ -479,7 +453,8 @@ def test_the_generator_gives_the_same_day_for_the_same_seed(tmp_path: Path) -> N
         path = tmp_path / name
         program = [
             sys.executable,
-            PROGRAMS / "generate.py",
+            "-m",
+            f"{PROGRAMS}.generate",
             "--sensors",
             "5",
             "--seed",
@@ -494,7 +469,7 @@ def test_the_generator_gives_the_same_day_for_the_same_seed(tmp_path: Path) -> N
     assert day("c.csv", 4) != gzip.decompress(day("d.csv.gz", 3))
 
 
-def test_a_generated_day_has_a_rhythm(day: Path, replay: ModuleType) -> None:
+def test_a_generated_day_has_a_rhythm(day: Path) -> None:
     lines = _lines(day)
     assert all(replay.WELL_FORMED.match(line) for line in lines)
     by_hour: Counter[int] = Counter()
@@ -507,7 +482,8 @@ def test_a_generated_day_has_a_rhythm(day: Path, replay: ModuleType) -> None:
 def test_the_watcher_adds_up_the_last_statistics(mosquitto: MosquittoServer) -> None:
     command = [
         sys.executable,
-        PROGRAMS / "watch.py",
+        "-m",
+        f"{PROGRAMS}.watch",
         f"--local=A={mosquitto.address}",
         f"--overall={mosquitto.address}",
     ]

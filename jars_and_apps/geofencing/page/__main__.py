@@ -16,21 +16,16 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from paho.mqtt.client import Client, MQTTMessage
 from waitress.server import create_server
 
-# Modules of the road traffic import one another as scripts do.
-sys.path.append(str(Path(__file__).resolve().parents[2] / "road_traffic"))
-
-from publisher import Publisher, PublishError
-from watch import Subscription
-
 from jars_and_apps.geofencing.feeder import site_address
 from jars_and_apps.geofencing.page.web import MOST, Unreachable, create_app
 from jars_and_apps.geofencing.page.world import World
+from jars_and_apps.road_traffic.publisher import Publisher, PublishError
+from jars_and_apps.road_traffic.watch import Subscription
 
 _THREADS = MOST + 4
 _OUTAGE = 5.0  # s for which a message waits for its broker

@@ -146,8 +146,8 @@ class HotDemo(Demo):
     def _start_watcher(self) -> Watcher:
         limit = self._options.limit
         options = [] if limit is None else ["--limit", limit]
-        program = [ROAD_TRAFFIC / "watch_towns.py", self._file.absolute(), f"--broker={self._brokers[CLOUD]}"]
-        return Watcher([*program, *options], self._directory)
+        program = ["-m", f"{ROAD_TRAFFIC}.watch_towns", self._file.absolute()]
+        return Watcher([*program, f"--broker={self._brokers[CLOUD]}", *options], self._directory)
 
     def _text(self, partitioner: str) -> bytes:
         values = {"PARTITIONER": partitioner, "TOWNS": self._watcher.ready["towns"]}

@@ -23,7 +23,7 @@ from speck.errors import LocalError
 
 # The programs and the compositions are installed beside the package, in a checkout as from a wheel.
 ROOT = Path(speck.__file__).resolve().parent.parent
-ROAD_TRAFFIC = ROOT / "jars_and_apps" / "road_traffic"
+ROAD_TRAFFIC = "jars_and_apps.road_traffic"
 PIPELINES = ROOT / "pipelines"
 
 _GRACE = 20.0  # s until a program that is asked to end is killed
@@ -112,7 +112,7 @@ class Server(Program):
 class Feeder(Program):
     """Replays a part of the input; :attr:`report` has its counts when it has ended."""
 
-    _program: Sequence[object] = (ROAD_TRAFFIC / "feeder.py",)
+    _program: Sequence[object] = ("-m", f"{ROAD_TRAFFIC}.feeder")
 
     def __init__(self, name: str, file: Path, options: Sequence[object], directory: Path) -> None:
         super().__init__(name, [*self._program, file, *options], directory)
@@ -153,7 +153,7 @@ class Watcher(Program):
     def of_statistics(cls, brokers: Mapping[str, str], overall: str, directory: Path) -> Self:
         """One that follows the statistics at the sites' brokers."""
         local = [f"--local={site}={address}" for site, address in brokers.items()]
-        return cls([ROAD_TRAFFIC / "watch.py", *local, f"--overall={overall}"], directory)
+        return cls(["-m", f"{ROAD_TRAFFIC}.watch", *local, f"--overall={overall}"], directory)
 
     def await_ready(self) -> None:
         """Wait until all subscriptions exist.  Raises :class:`LocalError`."""
@@ -190,7 +190,7 @@ def speck_command() -> str:
 def check_input(file: Path, sensors: Path | None, directory: Path) -> None:
     """Raise :class:`LocalError`, with the reason, if the file cannot be replayed."""
     options: list[object] = ["--sensors", sensors] if sensors is not None else []
-    program = Program("feeder", [ROAD_TRAFFIC / "feeder.py", file, "--check", *options], directory)
+    program = Program("feeder", ["-m", f"{ROAD_TRAFFIC}.feeder", file, "--check", *options], directory)
     program.process.wait()
     program.stop()
     if program.process.returncode:
@@ -202,7 +202,7 @@ def generate(directory: Path, seed: int, sensors: int = 200) -> Path:
     path = directory / "day.csv.gz"
     program = Program(
         "generate",
-        [ROAD_TRAFFIC / "generate.py", "--seed", seed, "--sensors", sensors, "--out", path],
+        ["-m", f"{ROAD_TRAFFIC}.generate", "--seed", seed, "--sensors", sensors, "--out", path],
         directory,
     )
     program.process.wait()
