@@ -12,8 +12,8 @@ import click
 
 from speck.cli.options import json_option
 
-# Options of the demo of which one may be given.
-_SCENARIOS = ("mixed", "kafka", "place", "adapt", "hot", "fences", "alone")
+# The kinds of speck.cli.demo, which takes a while to import, as options of which one may be given.
+_KINDS = ("mixed", "kafka", "place", "adapt", "hot", "fences", "alone")
 
 _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -83,13 +83,15 @@ def demo(**options: Any) -> None:
     _refuse_combinations(options)
     if options["adapt"] and os.geteuid() != 0:
         _begin_in_own_namespaces()
-    raise SystemExit(run_demo(DemoOptions(**options)))
+    kind = next((name for name in _KINDS if options[name]), "")
+    others = {name: value for name, value in options.items() if name not in _KINDS}
+    raise SystemExit(run_demo(DemoOptions(kind=kind, **others)))
 
 
 def _refuse_combinations(options: Mapping[str, Any]) -> None:
     """Raise a usage error for options that exclude each other."""
-    if sum(options[name] for name in _SCENARIOS) > 1:
-        names = [f"--{name}" for name in _SCENARIOS]
+    if sum(options[name] for name in _KINDS) > 1:
+        names = [f"--{name}" for name in _KINDS]
         raise click.UsageError(f"{', '.join(names[:-1])} and {names[-1]} exclude each other.")
     if options["fences"]:
         for name in ("data", "sensors", "limit", "speedup", "malformed"):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click import Option
 from click.testing import CliRunner
 from rich.console import Console
 
@@ -22,7 +23,7 @@ from binders.flink.local.small import JAR as SMALL_FLINK
 from speck.agent.attempt_files import AttemptFiles
 from speck.agent.run_state import Phase, accepted
 from speck.agent.site_file import SiteFile, write_site_file
-from speck.cli.demo import Counts, DemoOptions, adapted, fences, hot, run_demo
+from speck.cli.demo import KINDS, Counts, DemoOptions, adapted, fences, hot, run_demo
 from speck.cli.demo.alone import AloneDemo
 from speck.cli.demo.fences import FenceCounts, FencesView, counts_table
 from speck.cli.demo.hot import HotCounts, HotView, imbalance, loads_table
@@ -120,7 +121,7 @@ def test_the_counts_agree_and_the_printed_commands_stop_a_kept_demo(tmp_path: Pa
 )
 @pytest.mark.engine
 def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
-    demo = _demo(tmp_path / "demo", place=True, rate=400, measure=35, as_json=True)
+    demo = _demo(tmp_path / "demo", kind="place", rate=400, measure=35, as_json=True)
     output, printed = demo.communicate(timeout=TIMEOUT)
     assert output, printed
     counts = json.loads(output)
@@ -140,7 +141,7 @@ def test_the_counts_agree_when_jobs_move_as_advised(tmp_path: Path) -> None:
 )
 @pytest.mark.engine
 def test_hot_towns_are_level_after_the_edit_and_every_window_is_right(tmp_path: Path) -> None:
-    options = {"hot": True, "limit": 3000, "rate": 100, "as_json": True}
+    options = {"kind": "hot", "limit": 3000, "rate": 100, "as_json": True}
     output, printed = _demo(tmp_path / "demo", **options).communicate(timeout=TIMEOUT)
     assert output, printed
     found = json.loads(output)
@@ -158,7 +159,7 @@ def test_hot_towns_are_level_after_the_edit_and_every_window_is_right(tmp_path: 
 @trial("the jobs of tests/apps/test_geofencing_jobs.py; all of it takes minutes of processor time")
 @pytest.mark.engine
 def test_every_event_of_the_fences_is_right_while_jobs_move(tmp_path: Path) -> None:
-    output, printed = _demo(tmp_path / "demo", fences=True, as_json=True).communicate(timeout=TIMEOUT)
+    output, printed = _demo(tmp_path / "demo", kind="fences", as_json=True).communicate(timeout=TIMEOUT)
     assert output, printed
     found = json.loads(output)
     assert found["awaited"] > 1000, printed
@@ -172,7 +173,7 @@ def test_every_event_of_the_fences_is_right_while_jobs_move(tmp_path: Path) -> N
 @trial("tests/promises/test_autonomy.py cuts the power of a site; all of it takes minutes of processor time")
 @pytest.mark.engine
 def test_the_counts_agree_when_a_site_loses_power_and_no_server_runs(tmp_path: Path) -> None:
-    output, printed = _demo(tmp_path / "demo", alone=True, as_json=True).communicate(timeout=TIMEOUT)
+    output, printed = _demo(tmp_path / "demo", kind="alone", as_json=True).communicate(timeout=TIMEOUT)
     assert output, printed
     found = json.loads(output)
     assert found["sent"] == found["counted_locally"] == found["counted_globally"], printed
@@ -187,7 +188,7 @@ def test_the_counts_agree_when_a_site_loses_power_and_no_server_runs(tmp_path: P
 @trial("tests/promises/test_mixed_brokers.py; all of it takes minutes of processor time")
 @pytest.mark.engine
 def test_the_counts_agree_with_a_kafka_in_the_cloud(tmp_path: Path) -> None:
-    output, printed = _demo(tmp_path / "demo", kafka=True, as_json=True).communicate(timeout=TIMEOUT)
+    output, printed = _demo(tmp_path / "demo", kind="kafka", as_json=True).communicate(timeout=TIMEOUT)
     assert output, printed
     counts = json.loads(output)
     assert counts["sent"]["readings"] > 50_000, printed
@@ -201,7 +202,7 @@ def test_the_counts_agree_with_a_kafka_in_the_cloud(tmp_path: Path) -> None:
 @pytest.mark.skipif(not SMALL_FLINK.exists(), reason=f"{SMALL_FLINK.name} is not built (make jars)")
 @pytest.mark.engine
 def test_an_interrupted_demo_stops_everything(tmp_path: Path) -> None:
-    demo = _demo(tmp_path / "demo", alone=True)  # of all engines, its four take the least to start
+    demo = _demo(tmp_path / "demo", kind="alone")  # of all engines, its four take the least to start
     try:
         assert demo.stdout is not None
         for line in demo.stdout:
@@ -226,7 +227,7 @@ def test_either_signal_interrupts_a_demo(number: signal.Signals, monkeypatch: py
             signal.raise_signal(number)
             return 0
 
-    monkeypatch.setattr("speck.cli.demo._kind", lambda options: Interrupted)
+    monkeypatch.setattr("speck.cli.demo.KINDS", {"": Interrupted})
     harmless = signal.signal(number, lambda *_: None)  # what a demo that does not handle it leaves in place
     try:
         assert run_demo(DemoOptions()) == INTERRUPTED
@@ -327,7 +328,7 @@ def test_the_rows_of_the_combiners_show_live(tmp_path: Path) -> None:
 def test_the_demo_of_hot_towns_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot, "find_spec", lambda _: None)
     with pytest.raises(LocalError, match=r"needs the package fastdigest"):
-        run_demo(DemoOptions(hot=True))
+        run_demo(DemoOptions(kind="hot"))
 
 
 def fence_counts(**fields: int) -> FenceCounts:
@@ -372,7 +373,12 @@ def test_the_numbers_of_events_show_live(tmp_path: Path) -> None:
 def test_the_demo_of_fences_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fences, "find_spec", lambda _: None)
     with pytest.raises(LocalError, match=r"needs the package shapely \(pip install 'speck\[fences\]'\)"):
-        run_demo(DemoOptions(fences=True))
+        run_demo(DemoOptions(kind="fences"))
+
+
+def test_each_kind_of_demo_has_its_option() -> None:
+    options = {each.name for each in demo.params if isinstance(each, Option) and each.is_flag}
+    assert KINDS.keys() - {""} == options - {"keep", "as_json"}
 
 
 def test_options_that_do_not_fit_a_demo_are_refused() -> None:
@@ -396,7 +402,7 @@ def test_the_demo_of_adaptation_says_what_it_lacks(tmp_path: Path, monkeypatch: 
     with pytest.raises(
         LocalError, match=r"sites in a wide area network cannot be created .* a network needs /dev/net/tun"
     ):
-        run_demo(DemoOptions(data=file, adapt=True))
+        run_demo(DemoOptions(data=file, kind="adapt"))
 
 
 def test_the_progress_line_of_adaptation_says_what_the_loop_waits_for() -> None:
@@ -410,7 +416,7 @@ def test_the_progress_line_of_adaptation_says_what_the_loop_waits_for() -> None:
 def test_the_jobs_that_run_again_alone_are_shown_once(tmp_path: Path) -> None:
     console = Console(record=True, width=200, file=(tmp_path / "out").open("w"))
     with ExitStack() as cleanup:
-        demo = AloneDemo(DemoOptions(alone=True), tmp_path, View(console), cleanup)
+        demo = AloneDemo(DemoOptions(kind="alone"), tmp_path, View(console), cleanup)
     demo._sites = LocalSites(tmp_path, ())
     agent = tmp_path / "A" / "agent"
     write_site_file(agent, LONE)

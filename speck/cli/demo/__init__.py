@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -21,10 +21,22 @@ from speck.cli.demo.alone import AloneDemo
 from speck.cli.demo.fences import FencesDemo
 from speck.cli.demo.hot import HotDemo
 from speck.cli.demo.kafka import KafkaDemo
+from speck.cli.demo.mixed import MixedDemo
 from speck.cli.demo.placed import PlacedDemo
 from speck.cli.demo.stages import INTERRUPTED, Counts, Demo, DemoOptions
 
-__all__ = ["Counts", "DemoOptions", "run_demo"]
+__all__ = ["KINDS", "Counts", "DemoOptions", "run_demo"]
+
+KINDS: Mapping[str, type[Demo]] = {
+    "": Demo,
+    "mixed": MixedDemo,
+    "kafka": KafkaDemo,
+    "place": PlacedDemo,
+    "adapt": AdaptedDemo,
+    "hot": HotDemo,
+    "fences": FencesDemo,
+    "alone": AloneDemo,
+}
 
 
 def run_demo(options: DemoOptions) -> int:
@@ -37,7 +49,7 @@ def run_demo(options: DemoOptions) -> int:
     cleanup = ExitStack()
     try:
         with _handled(_interrupt):
-            kind = _kind(options)
+            kind = KINDS[options.kind]
             return kind(options, directory, kind.view(console), cleanup).run()
     except KeyboardInterrupt:
         console.print("interrupted; stopping all processes")
@@ -46,18 +58,6 @@ def run_demo(options: DemoOptions) -> int:
         # Another Ctrl-C does not cut this short.
         with _handled(signal.SIG_IGN):
             cleanup.close()
-
-
-def _kind(options: DemoOptions) -> type[Demo]:
-    if options.hot:
-        return HotDemo
-    if options.fences:
-        return FencesDemo
-    if options.alone:
-        return AloneDemo
-    if options.kafka:
-        return KafkaDemo
-    return AdaptedDemo if options.adapt else PlacedDemo if options.place else Demo
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

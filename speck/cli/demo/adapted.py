@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from speck.cli.demo.placed import PlacedDemo
-from speck.cli.demo.stages import CLOUD, COMPOSITION, by_kind
+from speck.cli.demo.stages import CLOUD, COMPOSITION, Demo, Scenario, by_kind
 from speck.errors import LocalError, SpeckError
 from speck.local.wan import EmulatedLink, Network, unavailable
 
@@ -26,6 +26,10 @@ Data = Mapping[str, Any]
 class AdaptedDemo(PlacedDemo):
     """Everything begins in the cloud; then the link of a site gets worse, and the loop acts."""
 
+    _scenario = Scenario(
+        "road_traffic_adapt.yaml", "road_traffic_adapt.yaml", dict.fromkeys("ABCD", ("flink",))
+    )
+    _malformed = Demo._malformed
     # As many as send for ten minutes: four are enough on a quiet machine.  They end with the verdict.
     _sensors = 2000
     _wan: Network

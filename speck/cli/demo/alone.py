@@ -9,7 +9,7 @@ from typing import Any
 
 from speck import local
 from speck.agent.status import status
-from speck.cli.demo.stages import Demo, in_the_cloud
+from speck.cli.demo.stages import Demo, Scenario, in_the_cloud
 from speck.client import Client
 from speck.errors import SpeckError
 
@@ -25,6 +25,12 @@ _ASKED = 1.0  # s between two requests
 class AloneDemo(Demo):
     """The agent of site A starts its jobs again; the server returns when everything is counted."""
 
+    _scenario = Scenario(
+        "road_traffic_alone.yaml",
+        "road_traffic_alone.yaml",
+        dict.fromkeys("ABCD", ("flink-small",)),
+        agents=True,
+    )
     _reached = True  # the server runs
 
     def _inputs(self) -> Mapping[str, str]:
@@ -73,7 +79,6 @@ class AloneDemo(Demo):
                 local.restore_power,
                 self._sites.directory,
                 _SITE,
-                heap=self._options.heap,
                 progress=self._view.line,
             )
             self._until(f"{_SITE} starts", started.done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from speck.cli.demo.programs import Feeder, Watcher
-from speck.cli.demo.stages import CLOUD, Demo
+from speck.cli.demo.stages import CLOUD, Demo, Scenario
 
 # Sensors use MQTT, so that those of the cloud report to another site; and so do those who read results.
 _AT = "A"
@@ -13,6 +13,10 @@ _AT = "A"
 
 class KafkaDemo(Demo):
     """The demo with a Kafka as the broker of the cloud."""
+
+    _scenario = Scenario(
+        "road_traffic_kafka.yaml", "road_traffic_kafka_edited.yaml", brokers={CLOUD: "kafka"}
+    )
 
     def _feed(self, name: str, share: float, *selection: object) -> Feeder:
         topics = [f"{CLOUD}/{stream}=sensors/{CLOUD.lower()}{stream}" for stream in (1, 2)]

@@ -48,25 +48,6 @@ class Scenario:
 
 
 SPARK = Scenario("road_traffic.yaml", "road_traffic_edited.yaml")
-PLACED = Scenario("road_traffic_any.yaml", "road_traffic_any.yaml")
-ADAPTED = Scenario(
-    "road_traffic_adapt.yaml", "road_traffic_adapt.yaml", dict.fromkeys(("A", "B", "C", "D"), ("flink",))
-)
-ALONE = Scenario(
-    "road_traffic_alone.yaml",
-    "road_traffic_alone.yaml",
-    dict.fromkeys(("A", "B", "C", "D"), ("flink-small",)),
-    agents=True,
-)
-MIXED = Scenario(
-    "road_traffic_mixed.yaml",
-    "road_traffic_mixed_edited.yaml",
-    {"C": ("flink",), "D": ("spark-standalone", "flink")},
-)
-KAFKA = Scenario("road_traffic_kafka.yaml", "road_traffic_kafka_edited.yaml", brokers={CLOUD: "kafka"})
-
-# Sensors that send as many malformed lines as readings: worth cleaning where they are.
-NOISY = 0.5
 MEASURABLE_RATE = 1000.0  # lines/s, at which the generated day lasts longer than that
 POLL = 0.25  # s
 _STUCK = 60.0  # s without any progress
@@ -81,13 +62,8 @@ class DemoOptions:
     ``sensors`` a CSV file with each sensor's site.  ``rate`` is in lines/s (0: as fast as possible; ``None``:
     0 for a file, :data:`WATCHABLE_RATE` for the generated day; with ``place`` :data:`MEASURABLE_RATE`),
     ``speedup`` a factor to the recorded speed (0: no bound).
-    ``malformed`` is the share of malformed lines mixed in (``None``: 0.02, with ``place`` :data:`NOISY`),
-    ``heap`` the Java heap of each engine.  ``mixed`` takes sites on Spark Connect, Spark standalone and Flink
-    instead of four on Spark Connect; ``kafka`` gives the cloud a Kafka broker; ``place`` deploys all jobs in
-    the cloud, measures them for ``measure`` seconds, and follows the advice; ``adapt`` takes sites on Flink,
-    joined by links of bounded bandwidth, and leaves the moves to the loop; ``hot`` splits hot towns over the
-    sites; ``fences`` is geofencing instead; in ``alone`` a site on Flink loses power while the server is
-    stopped.
+    ``malformed`` is the share of malformed lines mixed in (``None``: that of the kind).  ``kind`` is one of
+    :data:`speck.cli.demo.KINDS`.  ``measure`` is the time for which ``place`` measures the jobs, s.
     """
 
     data: Path | None = None
@@ -97,29 +73,10 @@ class DemoOptions:
     speedup: float = 0.0
     malformed: float | None = None
     seed: int = 1
-    heap: str = local.DEFAULT_HEAP
-    mixed: bool = False
-    kafka: bool = False
-    place: bool = False
-    adapt: bool = False
-    hot: bool = False
-    fences: bool = False
-    alone: bool = False
+    kind: str = ""
     measure: float = 60.0
     keep: bool = False
     as_json: bool = False
-
-    @property
-    def scenario(self) -> Scenario:
-        """The sites and the compositions."""
-        named = {"adapt": ADAPTED, "alone": ALONE, "kafka": KAFKA, "mixed": MIXED, "place": PLACED}
-        return next((named[name] for name in named if getattr(self, name)), SPARK)
-
-    @property
-    def share_malformed(self) -> float:
-        """The share of malformed lines."""
-        default = NOISY if self.place else 0.02
-        return default if self.malformed is None else self.malformed
 
 
 @dataclass
@@ -156,8 +113,10 @@ class Counts:
 
 class Demo:
     view: type[View] = View
+    _scenario = SPARK
     _composition = COMPOSITION
     _sensors = 200  # of the generated day
+    _malformed = 0.02  # the share of malformed lines
 
     def __init__(self, options: DemoOptions, directory: Path, view: View, cleanup: ExitStack) -> None:
         self._options, self._directory, self._view, self._cleanup = options, directory, view, cleanup
@@ -215,12 +174,12 @@ class Demo:
         with self._stage("input", "The input"):
             file = options.data or generate(self._directory, options.seed, self._sensors)
             check_input(file.absolute(), options.sensors and options.sensors.absolute(), self._directory)
-            self._view.line(f"{file}, {100 * options.share_malformed:g}% malformed lines mixed in")
+            self._view.line(f"{file}, {100 * self._share_malformed:g}% malformed lines mixed in")
             return file
 
     def _start_sites(self) -> local.LocalSites:
         directory = self._directory / "sites"
-        scenario = self._options.scenario
+        scenario = self._scenario
         parts = "an engine, a broker and an agent" if scenario.agents else "an engine and a broker"
         with self._stage("sites", f"Four sites on this machine: {parts} each"):
             self._cleanup.callback(local.down, directory)
@@ -230,7 +189,6 @@ class Demo:
                 engines=scenario.engines,
                 with_agents=scenario.agents,
                 brokers=scenario.brokers,
-                heap=self._options.heap,
                 network=self._network(),
                 progress=self._view.line,
             )
@@ -244,7 +202,7 @@ class Demo:
             return server
 
     def _deploy(self) -> None:
-        self._deploy_text((PIPELINES / self._options.scenario.first).read_bytes(), "17 jobs")
+        self._deploy_text((PIPELINES / self._scenario.first).read_bytes(), "17 jobs")
 
     def _deploy_text(self, text: bytes, jobs: str) -> None:
         with self._stage("deploy", f"The plan, and its {jobs}"):
@@ -269,7 +227,7 @@ class Demo:
             self._until(
                 f"data flows; {BEFORE} reads the lines of its sensors", lambda: self._has_read(first.lines)
             )
-            self._edit((PIPELINES / self._options.scenario.edited).read_bytes())
+            self._edit((PIPELINES / self._scenario.edited).read_bytes())
             options = ("--only", STREAM, "--part", "2/2", "--topic", f"{STREAM}={TOPIC}")
             self._feed("feeder-second", 1 / STREAMS, *options)
             self._until("data flows", self._all_sent)
@@ -280,13 +238,17 @@ class Demo:
         rate = options.rate if options.rate is not None else self._default_rate()
         common: list[object] = [f"--broker={site}={address}" for site, address in self._inputs().items()]
         common += ["--rate", rate * share, "--speedup", options.speedup]
-        common += ["--malformed", options.share_malformed, "--seed", options.seed]
+        common += ["--malformed", self._share_malformed, "--seed", options.seed]
         common += ["--limit", options.limit] if options.limit is not None else []
         common += ["--sensors", options.sensors.absolute()] if options.sensors is not None else []
         feeder = Feeder(name, self._file.absolute(), [*common, *selection], self._directory)
         self._cleanup.callback(feeder.stop)
         self._feeders.append(feeder)
         return feeder
+
+    @property
+    def _share_malformed(self) -> float:
+        return self._malformed if self._options.malformed is None else self._options.malformed
 
     def _default_rate(self) -> float:
         return WATCHABLE_RATE if self._options.data is None else 0.0
