@@ -7,7 +7,7 @@ from pathlib import Path
 from speck.binder import Registry, installed
 from speck.errors import NotFound
 from speck.local.sites import DEFAULT_HEAP, Server, server_of
-from speck.local.starter import DEFAULT_TIMEOUT, Progress, Starter, stop_marked
+from speck.local.starter import Progress, Starter, stop_marked
 from speck.local.state import Record, ServerRecord, locked
 
 
@@ -20,7 +20,6 @@ def restart(
     heap: str = DEFAULT_HEAP,
     registry: Registry | None = None,
     progress: Progress = lambda _: None,
-    timeout: float = DEFAULT_TIMEOUT,
 ) -> Server:
     """Stop (or ``kill``) one server of a site and start it again on its ports.
 
@@ -28,7 +27,7 @@ def restart(
     :class:`~speck.errors.NotFound` for an unknown site or server, and the errors of :func:`up`.
     """
     directory = directory.absolute()
-    starter = Starter(directory, registry or installed(), heap, progress, timeout)
+    starter = Starter(directory, registry or installed(), heap, progress)
     with locked(directory):
         record, found = _of(directory, site, server)
         stop_marked([found], kill=kill)
@@ -65,14 +64,13 @@ def restore_power(
     heap: str = DEFAULT_HEAP,
     registry: Registry | None = None,
     progress: Progress = lambda _: None,
-    timeout: float = DEFAULT_TIMEOUT,
 ) -> None:
     """Start all servers of a site that do not run, on their ports, and wait until all answer.
 
     Raises :class:`~speck.errors.NotFound` for an unknown site, and the errors of :func:`up`.
     """
     directory = directory.absolute()
-    starter = Starter(directory, registry or installed(), heap, progress, timeout)
+    starter = Starter(directory, registry or installed(), heap, progress)
     with locked(directory):
         record = Record.load(directory)
         dark = [each for each in _of_site(record, site) if record.process(each) is None]

@@ -18,7 +18,7 @@ from speck.binder.devserver import heap_bytes
 from speck.errors import LocalError
 from speck.local import agents, processes
 from speck.local.request import DEFAULT_ENGINE, kinds_of_brokers, kinds_of_engines, site_names
-from speck.local.starter import DEFAULT_TIMEOUT, Progress, Starter, stop_marked
+from speck.local.starter import Progress, Starter, stop_marked
 from speck.local.state import Record, Role, ServerRecord, locked, server_title
 from speck.local.wan import Network
 
@@ -113,7 +113,6 @@ def up(
     registry: Registry | None = None,
     network: Network | None = None,
     progress: Progress = lambda _: None,
-    timeout: float = DEFAULT_TIMEOUT,
     workers: Mapping[str, tuple[int, int]] | None = None,
     with_agents: bool = False,
 ) -> LocalSites:
@@ -121,9 +120,8 @@ def up(
 
     ``sites`` is a number (they are named A, B, C, ...) or names; ``engines`` are the kinds of engines by
     site (``spark-connect`` for others), ``brokers`` the kinds of brokers (``mqtt`` for others); ``heap`` is a
-    Java size for each engine; ``timeout`` (s) is for all servers together.  ``network`` is one with these
-    sites, in whose namespaces they run (``None``: all on loopback).  Running servers stay; others are
-    started, on their former ports if these are free.
+    Java size for each engine.  ``network`` is one with these sites, in whose namespaces they run (``None``:
+    all on loopback).  Running servers stay; others are started, on their former ports if these are free.
 
     ``workers`` are, by site, the least and the greatest number of workers of its engine, which then are
     servers of their own (:mod:`speck.local.workers`); the least number is started.  ``with_agents``: each
@@ -136,7 +134,7 @@ def up(
     kinds = kinds_of_brokers(desired, brokers or {})
     heap_bytes(heap)
     directory = directory.absolute()
-    starter = Starter(directory, registry or installed(), heap, progress, timeout, network)
+    starter = Starter(directory, registry or installed(), heap, progress, network)
     if with_agents:
         agents.refuse_without(starter.registry, desired)
     with locked(directory):

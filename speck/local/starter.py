@@ -18,20 +18,19 @@ from speck.local.starting import StartedServer, await_ready
 from speck.local.state import Record, ServerRecord
 from speck.local.wan import Network
 
-DEFAULT_TIMEOUT = 240.0  # s, for all servers to answer
+TIMEOUT = 240.0  # s, for all servers to answer
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Starter:
-    """Starts servers in a directory; ``heap`` is of engines, ``timeout`` (s) for all to answer."""
+    """Starts servers in a directory, and waits until all answer; ``heap`` is the Java heap of engines."""
 
     directory: Path
     registry: Registry
     heap: str
     progress: Progress
-    timeout: float
     network: Network | None = None
 
     def kind(self, server: ServerRecord) -> LocalServer:
@@ -63,7 +62,7 @@ class Starter:
         stop_marked(servers)
         try:
             started = [self._start_one(record, server, keep_ports) for server in servers]
-            await_ready(started, self.timeout, self.progress)
+            await_ready(started, TIMEOUT, self.progress)
         except BaseException:  # an interrupt too: no server may outlive a start that failed
             stop_marked(servers)
             raise

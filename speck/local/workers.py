@@ -7,7 +7,7 @@ from pathlib import Path
 
 from speck.binder import Registry, installed
 from speck.errors import LocalError, NotFound
-from speck.local.starter import DEFAULT_TIMEOUT, Progress, Starter
+from speck.local.starter import Progress, Starter
 from speck.local.state import Record, ServerRecord, locked
 
 
@@ -41,7 +41,7 @@ def scale(
             )
         if record.process(found) is None:
             raise LocalError(f"site {site}: the engine {found.kind} does not run (expected: speck local up)")
-        starter = Starter(directory, registry or installed(), found.heap, progress, DEFAULT_TIMEOUT)
+        starter = Starter(directory, registry or installed(), found.heap, progress)
         return starter.scale(record, found, count, stop)
 
 

@@ -301,10 +301,11 @@ def mine(directory: Path) -> list[int]:
     return [process.pid for process in processes.marked(marks)]
 
 
-def test_a_server_that_does_not_answer_in_time(directory: Path) -> None:
+def test_a_server_that_does_not_answer_in_time(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.local.starter.TIMEOUT", 1.0)
     engine = Script("echo I am slow; exec sleep 600", is_ready=lambda: False)
     with pytest.raises(LocalError, match=r"(?s)did not answer within 1 s.*I am slow"):
-        local.up(directory, 1, registry=registry_of(engine), timeout=1)
+        local.up(directory, 1, registry=registry_of(engine))
     assert mine(directory) == []
 
 
