@@ -16,7 +16,7 @@ from jars_and_apps.key_split.settings import ReducerSetting
 from testbed.key_split.reference import reference
 from tests.key_split.examples import fault_test
 from tests.key_split.pipeline import Ids, Part, batch_of, values_of
-from tests.key_split.test_protocol import Scenario, batches_of, scenarios
+from tests.key_split.scenarios import Scenario, batches_of, scenarios
 
 
 def _collect(parts: list[Part], partitions: list[pa.RecordBatch], random: np.random.Generator) -> list[bytes]:

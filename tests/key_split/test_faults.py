@@ -23,7 +23,7 @@ from jars_and_apps.key_split.slides import Windows
 from testbed.key_split.reference import Row, results
 from tests.key_split.examples import fault_test
 from tests.key_split.pipeline import Ids, Pipeline, values_of
-from tests.key_split.test_protocol import SLIDE, START, Scenario, batches_of, pipeline_of, run, scenarios
+from tests.key_split.scenarios import SLIDE, START, Scenario, batches_of, pipeline_of, run, scenarios
 
 
 @pytest.mark.slow("thousands of messages")
