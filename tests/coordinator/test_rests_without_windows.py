@@ -14,7 +14,7 @@ from speck.core.runtime import JobState
 from speck.errors import InvalidInput
 from speck.placement.profile import JobProfile
 from testbed.benches.placement import measured
-from tests.coordinator.test_cuts import Bench, cuts, kinds_of, running
+from tests.coordinator.cuts_bench import Bench, cuts, kinds_of, running
 
 TEXT = """name: q
 topics:
