@@ -108,49 +108,55 @@ def portable(
             continue
         others = {site: each for site, each in candidates[name].items() if site != draft.sites.get(name)}
         form = replace(former, upgrade=job.upgrade)
-        faults = _faults(transfer, others, form, former, handle, stays)
+        moving = _RunningJob(transfer, form, former, handle, stays)
+        faults = moving.faults(others)
         candidates[name] = {site: each for site, each in candidates[name].items() if site not in faults}
         refused += [ExcludedSite(name, site, fault) for site, fault in faults.items()]
         left = candidates[name].values()
         if not stays and faults and all(each == former.spe_address for each in left):
             candidates[name] = {}  # the place that it leaves, because of others, is none that it can go to
-        if _reads_in_place(transfer, draft.candidates[name].values(), former, handle):
+        if moving.is_read_in_place(draft.candidates[name].values()):
             shared.add(name)
     return Portable(replace(draft, candidates=candidates, refused=tuple(refused)), frozenset(shared))
 
 
-def _faults(
-    transfer: StateTransfer,
-    sites: Mapping[str, str],
-    form: Job,
-    former: Job,
-    handle: Handle,
-    stays: bool,
-) -> dict[str, str]:
-    """The reasons why a job cannot move in a form to the engines of sites, by site.
+@dataclass(frozen=True)
+class _RunningJob:
+    """A job that runs in its ``former`` form and would move in another one; ``stays``: it may also stay."""
 
-    The sites that cannot be asked are among them if the job ``stays`` otherwise.
-    """
-    found = dict[str, str]()
-    for site, address in sites.items():
-        if address == former.spe_address:
-            continue
+    transfer: StateTransfer
+    form: Job
+    former: Job
+    handle: Handle
+    stays: bool
+
+    def faults(self, sites: Mapping[str, str]) -> dict[str, str]:
+        """The reasons why it cannot move to the engines of sites, by site.
+
+        The sites that cannot be asked are among them if the job may stay.
+        """
+        found = dict[str, str]()
+        for site, address in sites.items():
+            if address == self.former.spe_address:
+                continue
+            try:
+                moved = replace(self.form, spe_address=address)
+                fault = self.transfer.fault(moved, self.handle, self.former)
+            except (Unreachable, OutcomeUnknown) as error:
+                # Most likely it is its own engine, for which each of the others would wait as long.
+                if not self.stays:
+                    return found
+                fault = f"its engine cannot be reached: {error}"
+            except BinderError as error:
+                fault = str(error)
+            if fault is not None:
+                found[site] = fault
+        return found
+
+    def is_read_in_place(self, addresses: Collection[str]) -> bool:
+        """True if the engines at all of these addresses read its state where it is."""
+        forms = (replace(self.former, spe_address=each) for each in addresses)
         try:
-            fault = transfer.fault(replace(form, spe_address=address), handle, former)
-        except (Unreachable, OutcomeUnknown) as error:
-            if not stays:  # most likely its own engine, for which each of the others would wait as long
-                return found
-            fault = f"its engine cannot be reached: {error}"
-        except BinderError as error:
-            fault = str(error)
-        if fault is not None:
-            found[site] = fault
-    return found
-
-
-def _reads_in_place(transfer: StateTransfer, addresses: Collection[str], former: Job, handle: Handle) -> bool:
-    forms = (replace(former, spe_address=each) for each in addresses)
-    try:
-        return all(transfer.shares(form, handle, former) for form in forms)
-    except BinderError:
-        return False
+            return all(self.transfer.shares(form, self.handle, self.former) for form in forms)
+        except BinderError:
+            return False
