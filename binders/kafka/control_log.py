@@ -68,9 +68,8 @@ class ControlLog:
             self._records, self._position, self._generation = {}, 0, generation
             consumer.seek_to_beginning(partition)
         end = consumer.end_offsets([partition])[partition]
-        if (
-            consumer.position(partition) > end
-        ):  # the broker has lost the end of the log: what was in it is gone
+        # The broker may have lost the end of the log: what was in it is gone.
+        if consumer.position(partition) > end:
             self._records = {}
             consumer.seek_to_beginning(partition)
         while (position := consumer.position(partition)) < end:

@@ -17,9 +17,8 @@ class Attempts:
     files: AttemptFiles
     _records: dict[str, Record] = field(default_factory=dict, init=False)
     _of_handles: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
-    _of_runs: dict[str, str] = field(
-        default_factory=dict, init=False
-    )  # by ids of runs that are not their own
+    # By ids of runs that are not their own.
+    _of_runs: dict[str, str] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:

@@ -80,9 +80,8 @@ class StartLimit:
     later: Callable[[float, Callable[[], None]], None] = call_later
     few: int = FEW
     _waiting: deque[_Task] = field(default_factory=deque, init=False)
-    _running: dict[int, float] = field(
-        default_factory=dict, init=False
-    )  # since when, by number, but slow ones
+    # Since when tasks run, by number, without slow ones.
+    _running: dict[int, float] = field(default_factory=dict, init=False)
     _number: int = field(default=0, init=False)
     _looked: tuple[float, float] | None = field(default=None, init=False)  # both times; None: no look is due
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)

@@ -85,9 +85,10 @@ class Store:
     is_checked: bool = field(default=False, repr=False)
     on_event: list[Callable[[Event], None]] = field(default_factory=list, init=False, repr=False)
     _cache: RevisionCache = field(default_factory=RevisionCache, init=False, repr=False)
+    # By prefix: the records of the last scan, by key, as bytes and decoded.
     _scanned: dict[bytes, dict[bytes, tuple[bytes, Any]]] = field(
         default_factory=dict, init=False, repr=False
-    )  # by prefix: the records of the last scan, by key, as bytes and decoded
+    )
     _isolation: Isolation = field(default_factory=Isolation, init=False, repr=False)
 
     def __post_init__(self) -> None:
