@@ -1,7 +1,7 @@
 """The compositions that are deployed, changed and deleted while the server is killed.
 
 Two jobs in a row at two sites, the first of them with state, and a third one that comes and goes.  The
-results show which copies were at work: a count of the messages so far, and the mark of the version.
+results show which copies wrote them: a count of the messages so far, and the mark of the version.
 """
 
 from __future__ import annotations

@@ -77,6 +77,6 @@ class HotKeys:
     ) -> Pieces:
         """Place the keys at these ``places`` of ``counted``, and add their rows to those of the workers.
 
-        A key that goes to one worker has it in ``whole``; the returned pieces are those of the others.
+        ``whole`` contains the worker of each key that is not split; the pieces returned are of the others.
         """
         raise NotImplementedError
