@@ -562,7 +562,7 @@ def test_no_job_starts_while_workers_are_stopped(bench: Bench, hook: Hook) -> No
     eventually(lambda: len(hook.asked), bool)
     bench.controller.await_rounds()
     operation = bench.begin(*two_readers(4))
-    time.sleep(0.2)
+    time.sleep(0.2)  # no event shows that a start is held back: time for a wrong one
     assert {name for method, _, name in bench.world.calls if method == "submit"} == {"job-0", "job-1"}
     hook.gate.set()
     bench.rounds(2)
@@ -584,7 +584,7 @@ def test_no_job_starts_either_once_an_engine_was_silent_for_a_moment(bench: Benc
         bench.controller.await_rounds()
         assert bench.data()["state"] == state
     operation = bench.begin(*two_readers(4))
-    time.sleep(0.2)
+    time.sleep(0.2)  # no event shows that a start is held back: time for a wrong one
     assert {name for method, _, name in bench.world.calls if method == "submit"} == {"job-0", "job-1"}
     hook.gate.set()
     bench.rounds(2)
