@@ -36,13 +36,15 @@ class Kind(Generic[_T]):
     """A kind of records, whose keys have ``parts`` parts after ``name``.
 
     ``decode`` makes a record from these parts, with ``/`` between them, and from its value; whatever it
-    raises means damage.  ``encode`` makes the value of a record.
+    raises means damage.  ``encode`` makes the value of a record.  ``resident`` kinds are in memory
+    (:mod:`~speck.store.leveldb.resident`).
     """
 
     name: str
     decode: Callable[[str, bytes], _T]
     encode: Callable[[_T], bytes]
     parts: int = 1
+    resident: bool = False
 
     def key(self, *parts: str | int) -> bytes:
         """The key with these parts; numbers get leading zeros, so that they sort."""
@@ -80,13 +82,18 @@ def _numbered(decode: Callable[[bytes], _T]) -> Callable[[str, bytes], _T]:
 
 
 def _plain(
-    name: str, from_dict: Callable[[dict[str, Any]], _T], to_dict: Callable[[_T], Mapping[str, Any]]
+    name: str,
+    from_dict: Callable[[dict[str, Any]], _T],
+    to_dict: Callable[[_T], Mapping[str, Any]],
+    *,
+    resident: bool = False,
 ) -> Kind[_T]:
     """A kind whose values are plain data, compressed."""
     return Kind(
         name,
         lambda path, value: from_dict(codec.decode_plain(value)),
         lambda record: codec.encode_plain(to_dict(record)),
+        resident=resident,
     )
 
 
@@ -100,20 +107,22 @@ def _link(path: str, value: bytes) -> MeasuredLink:
     return profiles.decode_link(source, target, value)
 
 
-HEAD: Kind[Head] = Kind("composition", codec.decode_head, codec.encode_head)
+HEAD: Kind[Head] = Kind("composition", codec.decode_head, codec.encode_head, resident=True)
 DELETED: Kind[DeletedComposition] = Kind("deleted", codec.decode_deleted, codec.encode_deleted)
 REVISION: Kind[Revision] = Kind("revision", _revision, codec.encode_revision, parts=2)
 OUTCOME: Kind[RevisionOutcome] = Kind(
     "outcome", _numbered(codec.decode_outcome), codec.encode_outcome, parts=2
 )
-JOB: Kind[JobRecord] = Kind("job", codec.decode_job, codec.encode_job)
-ATTEMPT: Kind[AttemptRecord] = Kind("attempt", codec.decode_attempt, codec.encode_attempt, parts=2)
+JOB: Kind[JobRecord] = Kind("job", codec.decode_job, codec.encode_job, resident=True)
+ATTEMPT: Kind[AttemptRecord] = Kind(
+    "attempt", codec.decode_attempt, codec.encode_attempt, parts=2, resident=True
+)
 RETRY_STATE: Kind[RetryState] = Kind("tries", _by_value(codec.decode_retry_state), codec.encode_retry_state)
 ABANDONED_ATTEMPT: Kind[AbandonedAttempt] = _plain(
-    "left", AbandonedAttempt.from_dict, AbandonedAttempt.to_dict
+    "left", AbandonedAttempt.from_dict, AbandonedAttempt.to_dict, resident=True
 )
 ABANDONED_SESSION: Kind[AbandonedSession] = _plain(
-    "left-session", lambda data: AbandonedSession(**data), AbandonedSession.to_dict
+    "left-session", lambda data: AbandonedSession(**data), AbandonedSession.to_dict, resident=True
 )
 DELETED_SESSION: Kind[DeletedSession] = _plain("gone-session", lambda data: DeletedSession(**data), asdict)
 AGENT: Kind[AgentRecord] = _plain("agent", AgentRecord.from_dict, AgentRecord.to_dict)
@@ -145,6 +154,8 @@ ALL: tuple[Kind[Any], ...] = (
     *(OPERATION, HEALING, ADAPTATION, EVENT, LOOP_EVENT),
     *(JOB_PROFILE, CUT_CORRECTION, LINK, SITE_PROFILE),
 )
+RESIDENT = tuple(kind for kind in ALL if kind.resident)
+
 _BY_NAME = {kind.name: kind for kind in ALL}
 
 

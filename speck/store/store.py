@@ -15,8 +15,9 @@ takes milliseconds and a deployment of 100 jobs makes hundreds of them.  A reade
 on disk.  :mod:`~speck.store.isolation` keeps these two promises apart.
 
 Numbered kinds (events, operations, revisions) have bounds, and the write that exceeds one deletes the
-oldest in the same batch.  Records that each round of the reconciler reads are decoded again only when their
-bytes have changed.  A value that cannot be decoded is damage, reported with its key, and never a default.
+oldest in the same batch.  Records that every operation and every round of the reconciler read are in memory
+(:mod:`~speck.store.leveldb.resident`), and are decoded once.  A value that cannot be decoded is damage,
+reported with its key, and never a default.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from speck.store.event_log import log_event
 from speck.store.isolation import Isolation
 from speck.store.kinds import Kind, kind_of
 from speck.store.leveldb.database import Copy, Database
+from speck.store.leveldb.resident import ResidentRecord, ResidentRecords
 from speck.store.opening import check, ensure_format, identity_of, leave_pair, next_number
 from speck.store.profiles import CutCorrection, MeasuredLink
 from speck.store.records import (
@@ -85,14 +87,11 @@ class Store:
     is_checked: bool = field(default=False, repr=False)
     on_event: list[Callable[[Event], None]] = field(default_factory=list, init=False, repr=False)
     _cache: RevisionCache = field(default_factory=RevisionCache, init=False, repr=False)
-    # By prefix: the records of the last scan, by key, as bytes and decoded.
-    _scanned: dict[bytes, dict[bytes, tuple[bytes, Any]]] = field(
-        default_factory=dict, init=False, repr=False
-    )
     _isolation: Isolation = field(default_factory=Isolation, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._database = Database(self.directory, self.copy)
+        resident = ResidentRecords(kind.beginning() for kind in kinds.RESIDENT)
+        self._database = Database(self.directory, self.copy, resident)
         try:
             if not self.is_checked:
                 check(self._database)
@@ -230,14 +229,25 @@ class Store:
 
     def _one(self, kind: Kind[_T], *parts: str | int) -> _T | None:
         key = kind.key(*parts)
+        if kind.resident:
+            self._isolation.await_key(key)
+            self._database.check_open()
+            found = self._database.resident.get(key)
+            return None if found is None else self._decoded_once(kind, key, found)
         value = self._get(key)
         return None if value is None else self._decoded(kind, key, value)
 
     def _all(self, kind: Kind[_T], *parts: str) -> dict[str, _T]:
         """All records of a kind whose keys begin with these parts, by the other parts of their keys."""
         prefix = kind.beginning(*parts)
-        with self._scanned_from(prefix) as found:
-            decoded = [(key, self._decoded(kind, key, value)) for key, value in found]
+        if kind.resident:
+            self._isolation.await_prefix(prefix)
+            self._database.check_open()
+            resident = self._database.resident.beginning_with(prefix)
+            decoded = [(key, self._decoded_once(kind, key, each)) for key, each in resident]
+        else:
+            with self._scanned_from(prefix) as found:
+                decoded = [(key, self._decoded(kind, key, value)) for key, value in found]
         return {key[len(prefix) :].decode(): record for key, record in decoded}
 
     def _all_pairs(self, kind: Kind[_T]) -> dict[tuple[str, str], _T]:
@@ -245,21 +255,11 @@ class Store:
         pairs = ((path.split("/"), record) for path, record in self._all(kind).items())
         return {(first, second): record for (first, second), record in pairs}
 
-    def _all_cached(self, kind: Kind[_T]) -> list[_T]:
-        """All records of a kind that each round of the reconciler reads, and few of which change.
-
-        A record whose bytes are those of the scan before is not decoded again.
-        """
-        prefix = kind.beginning()
-        before, now = self._scanned.get(prefix, {}), dict[bytes, tuple[bytes, Any]]()
-        with self._scanned_from(prefix) as found:
-            for key, value in found:
-                last = before.get(key)
-                if last is None or last[0] != value:
-                    last = value, self._decoded(kind, key, value)
-                now[key] = last
-        self._scanned[prefix] = now
-        return [record for _, record in now.values()]
+    def _decoded_once(self, kind: Kind[_T], key: bytes, found: ResidentRecord) -> _T:
+        if found.decoded is None:
+            found.decoded = self._decoded(kind, key, found.value)
+        record: _T = found.decoded
+        return record
 
     def _decoded(self, kind: Kind[_T], key: bytes, value: bytes) -> _T:
         try:
@@ -316,14 +316,12 @@ class Store:
 
     def jobs(self, composition: str | None = None) -> list[JobRecord]:
         """The records of all jobs (of one composition), by name."""
-        records = self._all_cached(kinds.JOB)
+        records = self._all(kinds.JOB).values()
         return [each for each in records if composition is None or each.composition == composition]
 
     def attempts(self, job: str | None = None) -> list[AttemptRecord]:
         """The attempts that run or may run (of one job), by job name and number."""
-        found: Iterable[AttemptRecord] = (
-            self._all_cached(kinds.ATTEMPT) if job is None else self._all(kinds.ATTEMPT, job).values()
-        )
+        found = self._all(kinds.ATTEMPT, *([] if job is None else [job])).values()
         # Keys of numbers with more than ten digits sort otherwise.
         return sorted(found, key=lambda each: (each.attempt.job_name, each.attempt.number))
 

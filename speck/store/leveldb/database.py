@@ -14,8 +14,9 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ import plyvel
 from speck.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
 from speck.store.codec import POSITION_KEY
 from speck.store.leveldb import manifest
+from speck.store.leveldb.resident import ResidentRecords
 from speck.store.transaction import Record, Write
 
 _OWNER_FILE = "OWNER"  # beside LevelDB's own files: the process id of whoever has the store open
@@ -93,7 +95,7 @@ class Database:
     """One open LevelDB.  Safe to use from several threads.
 
     With a ``copy``, each write is confirmed by that first.  A database without one loses its position, as it
-    is no longer what the copy has.
+    is no longer what the copy has.  ``resident`` has its records in memory, from the opening on.
 
     Raises :class:`~speck.errors.StoreLocked` when a process has it open already,
     :class:`~speck.errors.StoreDamaged` when it cannot be read as it lies there,
@@ -101,8 +103,11 @@ class Database:
     :class:`~speck.errors.StoreError` for any other trouble.
     """
 
-    def __init__(self, directory: Path, copy: Copy | None = None) -> None:
+    def __init__(
+        self, directory: Path, copy: Copy | None = None, resident: ResidentRecords | None = None
+    ) -> None:
         self.directory = directory
+        self.resident = ResidentRecords() if resident is None else resident
         self._copy = copy
         self._gate = _Gate()
         self._queue: SimpleQueue[_Waiting] = SimpleQueue()
@@ -133,12 +138,25 @@ class Database:
         try:
             with self._troubles("cannot be opened"):
                 owner.write_text(str(os.getpid()), encoding="ascii")
+                self._load(db)
         except BaseException:  # LevelDB's lock is held until the process ends otherwise
             db.close()
             raise
         return db
 
+    def _load(self, db: Any) -> None:
+        """Read the resident records."""
+        with ExitStack() as scans:
+            options = [{"prefix": each, "verify_checksums": True} for each in self.resident.prefixes]
+            found = [scans.enter_context(db.iterator(**each)) for each in options]
+            self.resident.load(chain.from_iterable(found))
+
     # --- reading
+
+    def check_open(self) -> None:
+        """Raise :class:`~speck.errors.StoreError` if the database was closed."""
+        if self._closed:
+            raise StoreError(f"store {str(self.directory)!r} is closed")
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key, if there is one."""
@@ -219,6 +237,7 @@ class Database:
         with self._reading(), self._db.write_batch(transaction=True, sync=True) as batch:
             for key, value in changes:
                 batch.delete(key) if value is None else batch.put(key, value)
+        self.resident.apply(changes)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -271,8 +290,7 @@ class Database:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         with self._gate.shared(), self._troubles():
-            if self._closed:
-                raise StoreError(f"store {str(self.directory)!r} is closed")
+            self.check_open()
             if self._db.closed:
                 raise self._failure or StoreError(f"store {str(self.directory)!r} is closed")
             yield
