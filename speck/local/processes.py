@@ -68,15 +68,17 @@ def start(
         raise LocalError(f"{command[0]!r} cannot be started: {error}") from error
 
 
-def find(pid: int, created: float, mark: str) -> psutil.Process | None:
-    """The living process with this id, creation time (Unix time, s) and mark; ``None`` if there is none."""
-    try:
+def find(pid: int, mark: str) -> psutil.Process | None:
+    """The living server with this process id and mark; ``None`` if there is none.
+
+    Not by the time of its start: that is computed from the clock, and so changes when the clock is set.  Of a
+    process that reuses the id, the mark is another; and of those that inherit the mark, only the server leads
+    its session, and its id is not used again while one of the others is in that session.
+    """
+    with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
-        # The creation time is computed from the boot time, which moves when the clock is set.
-        if abs(process.create_time() - created) < 2 and alive(process) and _mark_after_exec(process) == mark:
+        if os.getsid(pid) == pid and alive(process) and _mark_after_exec(process) == mark:
             return process
-    except psutil.Error:
-        pass
     return None
 
 

@@ -25,9 +25,9 @@ Role = Literal["engine", "broker", "worker", "agent"]
 class ServerRecord:
     """One server with its ports (empty before the first start) and its last process.
 
-    ``mark`` identifies all of its processes, present and later; ``created`` is Unix time, s.  An engine with
-    workers of its own has their bounds, ``least`` and ``most``, and the ``heap`` of each; a worker has its
-    ``number`` among those of its engine.
+    ``mark`` identifies all of its processes, present and later; ``created`` is the start of that process by
+    the clock of then (Unix time, s).  An engine with workers of its own has their bounds, ``least`` and
+    ``most``, and the ``heap`` of each; a worker has its ``number`` among those of its engine.
     """
 
     site: str
@@ -185,7 +185,7 @@ class Record:
         """The living process of a server; never another process that reuses its id."""
         if server.pid is None:
             return None
-        return processes.find(server.pid, server.created, server.mark)
+        return processes.find(server.pid, server.mark)
 
     def intend(self, server: ServerRecord) -> None:
         """Store that a process with this server's mark is about to be started."""

@@ -235,8 +235,8 @@ def test_a_process_that_replaces_its_program_is_found(
         environ, cmdline, reads = psutil.Process.environ, psutil.Process.cmdline, itertools.count()
         monkeypatch.setattr(psutil.Process, "environ", lambda self: {} if next(reads) < 40 else environ(self))
         monkeypatch.setattr(psutil.Process, "cmdline", lambda self: [] if next(reads) < 40 else cmdline(self))
-        assert processes.find(process.pid, process.create_time(), "m") == process
-        assert processes.find(process.pid, process.create_time(), "another") is None
+        assert processes.find(process.pid, "m") == process
+        assert processes.find(process.pid, "another") is None
         reads = itertools.count()
         monkeypatch.setattr(psutil, "pids", lambda: [process.pid])
         assert list(processes.marked({"m"})) == [process]
