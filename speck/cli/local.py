@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,7 +140,7 @@ def up(
         engines = {each.name: [server.kind for server in each.engines] for each in found.sites} | engines
         brokers = {each.name: each.broker.kind for each in found.sites} | brokers
         agents |= bool(found.agents)
-    with waiting("starting engines and brokers"):
+    with _ended_in_order(), waiting("starting engines and brokers"):
         started = machine.up(
             directory,
             names,
@@ -242,14 +244,34 @@ def prepare() -> None:
     """Archive the engines' Java classes once (a minute), to halve the CPU time of each start."""
     from speck.local import prepare as prepare_all
 
-    # As at Ctrl-C, the engine that has been started is stopped: the end of this process alone would leave it.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with waiting("archiving classes"):
-            prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with _ended_in_order(), waiting("archiving classes"):
+        prepared = prepare_all(progress=lambda text: err.print(text, markup=False))
     err.print(f"prepared: {', '.join(prepared)}")
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP of a terminal that is closed, interrupt as Ctrl-C does.
+
+    The servers that have been started are stopped then: the end of this process alone would leave them.  A
+    signal that is ignored, as SIGHUP under nohup, stays ignored.
+    """
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    handled = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+
+    def interrupt(*_: object) -> None:
+        # A closed terminal sends one, and its shell another: that must not cut the stop short.
+        for each in handled:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    try:
+        for number in handled:
+            signal.signal(number, interrupt)
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, before[number])
 
 
 def _show_local(sites: LocalSites, as_json: bool) -> None:

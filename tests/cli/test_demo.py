@@ -217,7 +217,7 @@ def test_an_interrupted_demo_stops_everything(tmp_path: Path) -> None:
     assert list((tmp_path / "demo").glob("speck-demo-*")) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_either_signal_interrupts_a_demo(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[Path] = []
 

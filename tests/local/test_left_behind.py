@@ -1,14 +1,17 @@
-"""Starts after the clock was set; servers are shell scripts."""
+"""Starts that are cut short, or after the clock was set; servers are shell scripts."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from speck import local
+from speck.cli.local import up as up_command
 from speck.local import processes
 from speck.testing.waiting import eventually
 from tests.local.test_starting import Script, registry
@@ -37,3 +40,27 @@ def test_a_child_is_not_taken_for_its_server(tmp_path: Path) -> None:
         assert processes.find(child.pid, "m") is None
     finally:
         processes.stop([process])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_up_that_is_terminated_ends_in_order(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The servers that it has started are stopped then; a second signal does not cut that short."""
+    ended: list[str] = []
+
+    def interrupted(*_: object, **__: object) -> None:
+        try:
+            signal.raise_signal(number)
+            ended.append("not interrupted")
+        finally:
+            signal.raise_signal(number)
+            ended.append("stopped")
+
+    before = signal.signal(number, lambda *_: None)
+    try:
+        monkeypatch.setattr("speck.local.up", interrupted)
+        assert CliRunner().invoke(up_command, ["--directory", str(directory)]).exit_code != 0
+    finally:
+        signal.signal(number, before)
+    assert ended == ["stopped"]

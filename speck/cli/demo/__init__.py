@@ -66,7 +66,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
+        numbers.append(signal.SIGHUP)
     try:
         before = [signal.signal(number, handler) for number in numbers]
     except ValueError:  # not in the main thread, which alone gets signals
