@@ -145,9 +145,10 @@ def up(
         if with_agents:
             agents.write_tokens(record.agents.values(), directory)
         missing = _missing(record)
+        starter.start(record, missing)
+        starter.await_running(record, [each for each in record.servers() if each not in missing])
         if not missing:
             progress(f"all servers of {', '.join(desired)} are already up")
-        starter.start(record, missing)
         starter.start_workers(record, record.servers())
         starter.write_inventory(record)
         return _sites(record)

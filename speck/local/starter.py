@@ -67,6 +67,14 @@ class Starter:
             stop_marked(servers)
             raise
 
+    def await_running(self, record: Record, servers: Iterable[ServerRecord]) -> None:
+        """Wait until these running servers answer; an earlier start may have been killed before they did.
+
+        Raises :class:`~speck.errors.LocalError` for one that does not, and leaves it running.
+        """
+        found = [self._started(each, each.pid or 0, begin=0) for each in servers]
+        await_ready(found, TIMEOUT, lambda _: None)
+
     def start_workers(self, record: Record, servers: Iterable[ServerRecord]) -> None:
         """Start the least number of workers of those engines that have workers of their own."""
         for engine in [each for each in servers if each.most]:
@@ -184,8 +192,12 @@ class Starter:
                 )
             begin = log.stat().st_size if log.exists() else 0
             pid = self._run(record, server, kind.command(server.ports, folder, self.heap), reservation)
+        return self._started(server, pid, begin)
+
+    def _started(self, server: ServerRecord, pid: int, begin: int) -> StartedServer:
         bound = () if server.role == "agent" or self.network is not None else tuple(server.ports)
-        return StartedServer(server.title, kind, pid, tuple(server.ports), bound, log, begin)
+        log = server.log(self.directory)
+        return StartedServer(server.title, self.kind(server), pid, tuple(server.ports), bound, log, begin)
 
     def _run(
         self,

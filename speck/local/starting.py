@@ -10,8 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from speck.binder import LocalServer
 from speck.errors import LocalError
+from speck.local import processes
 from speck.local.ports import is_free
 
 _POLL = 0.1  # s
@@ -25,7 +28,7 @@ _SHELL_SIGNAL = 128  # what shells add to the number of the signal that ended a 
 
 @dataclass(frozen=True, slots=True)
 class StartedServer:
-    """A server that this process has started.
+    """A server that this process, or one before it, has started.
 
     ``title`` names it; ``ports`` are those that it binds on loopback, ``address_ports`` those of its address;
     its log begins at byte ``begin`` of the file.
@@ -64,12 +67,19 @@ def _refuse_ended(server: StartedServer) -> None:
     try:
         ended, status = os.waitpid(server.pid, os.WNOHANG)
         code = exit_text(os.waitstatus_to_exitcode(status))
-    except ChildProcessError:  # another thread of this process has seen it end
-        ended, code = server.pid, "exit code unknown"
+    except ChildProcessError:  # another thread has waited for it, or another process has started it
+        ended, code = 0 if _is_alive(server.pid) else server.pid, "exit code unknown"
     if ended:
         used = [port for port in server.ports if not is_free(port)]
         more = "".join(f"; port {port} is in use by another process" for port in used)
         raise _failure(server, f"ended while it was starting ({code}){more}")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return processes.alive(psutil.Process(pid))
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _failure(server: StartedServer, problem: str) -> LocalError:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import os
 import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -12,8 +18,10 @@ from click.testing import CliRunner
 
 from speck import local
 from speck.cli.local import up as up_command
+from speck.errors import LocalError
 from speck.local import processes
 from speck.testing.waiting import eventually
+from testbed import ROOT
 from tests.local.test_starting import Script, registry
 
 SLEEP = "exec sleep 600"
@@ -40,6 +48,42 @@ def test_a_child_is_not_taken_for_its_server(tmp_path: Path) -> None:
         assert processes.find(child.pid, "m") is None
     finally:
         processes.stop([process])
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked(Script):
+    """A script that is ready when it is said to be."""
+
+    is_ready: Callable[[], bool] = lambda: True
+
+    def ready(self, ports: Sequence[int]) -> bool:
+        return self.is_ready()
+
+
+def test_up_waits_for_servers_that_a_killed_start_has_left(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"""
+        import os, signal
+        from pathlib import Path
+        from speck import local
+        from tests.local.test_left_behind import LIGHT
+
+        kill = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+        local.up(Path({str(directory)!r}), 1, registry=LIGHT, progress=kill)
+    """
+    killed = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    before, looks = local.status(directory), itertools.count()
+    assert before.running
+    slow = Checked(SLEEP, is_ready=lambda: next(looks) == 3)
+    assert local.up(directory, 1, registry=registry(slow)) == before
+    assert next(looks) == 4
+    monkeypatch.setattr("speck.local.starter.TIMEOUT", 0.2)
+    stuck = registry(Checked(SLEEP, is_ready=lambda: False))
+    with pytest.raises(LocalError, match=r"did not answer within 0\.2 s"):
+        local.up(directory, 1, registry=stuck)
+    assert local.status(directory) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
