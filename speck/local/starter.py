@@ -181,7 +181,10 @@ class Starter:
             if keep_ports or server.role == "agent":
                 reservation.keep(server.ports)  # those of the coordinator, for an agent
             else:
-                server.ports = reservation.draw(kind.ports, server.ports, taken=record.ports(but=server))
+                former = server.ports
+                server.ports = reservation.draw(kind.ports, former, taken=record.ports(but=server))
+                if server.ports != former:  # its workers would look for it at the former ports
+                    stop_marked(record.workers_of(server))
             folder, log = server.folder(self.directory), server.log(self.directory)
             folder.mkdir(parents=True, exist_ok=True)
             server.address = kind.address(server.ports)

@@ -6,17 +6,20 @@ import dataclasses
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from click.testing import CliRunner
 
 from speck import local
+from speck.binder import WorkersEngine
 from speck.cli.local import up as up_command
 from speck.errors import LocalError
 from speck.local import processes
@@ -108,3 +111,43 @@ def test_an_up_that_is_terminated_ends_in_order(
     finally:
         signal.signal(number, before)
     assert ended == ["stopped"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaled(Script):
+    """An engine whose workers are servers of their own."""
+
+    worker_ports = 1
+
+    def without_workers(self) -> Scaled:
+        return self
+
+    def scale(self, heap: str) -> Mapping[str, Any]:
+        return {"cores": 1, "slots": 1}
+
+    def worker(
+        self, number: int, engine: WorkersEngine, ports: Sequence[int], directory: Path
+    ) -> tuple[list[str], Mapping[str, str]]:
+        return ["/bin/sh", "-c", SLEEP], dict(os.environ)
+
+    def is_worker(self, identifier: str, number: int, ports: Sequence[int]) -> bool:
+        return False
+
+
+def test_workers_go_with_the_former_ports_of_their_engine(directory: Path) -> None:
+    """A port of the engine was taken by another program while it was down."""
+
+    def up() -> local.LocalSites:
+        return local.up(directory, 1, registry=registry(Scaled(SLEEP)), workers={"A": (1, 2)})
+
+    (before,) = up().workers
+    local.stop_one(directory, "A", "engine", kill=True)
+    again = up()
+    assert again.workers == (before,)
+    local.stop_one(directory, "A", "engine", kill=True)
+    with socket.create_server(("127.0.0.1", again.sites[0].engine.ports[0])):
+        moved = up()
+    (worker,) = moved.workers
+    assert (worker.address, worker.state) == (moved.sites[0].engine.address, "running")
+    assert worker.pid != before.pid
+    assert worker.address != before.address
