@@ -48,6 +48,7 @@ def start(
     script = f"cd {shlex.quote(str(directory))} && exec {shlex.join(command)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
+        os.close(os.open(log, flags, 0o600))  # the error of a spawn would name the shell
         pid = os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", script],

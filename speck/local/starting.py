@@ -19,6 +19,7 @@ from speck.local.ports import is_free
 
 _POLL = 0.1  # s
 _TAIL_LINES = 15  # of the log of a server that did not start
+_TAIL_BYTES = 1 << 20  # of the log that are read: after months it may be larger than the memory
 _CAUSES = 5  # lines before those that name a cause
 
 _STACK_FRAME = re.compile(r"\s+(at [\w.$/<>@-]+\(|\.\.\. \d+ (more|common frames))")
@@ -84,10 +85,19 @@ def _is_alive(pid: int) -> bool:
 
 def _failure(server: StartedServer, problem: str) -> LocalError:
     """The error of a server that has not started, with the end of its log."""
-    log = server.log.read_bytes()[server.begin :] if server.log.exists() else b""
-    lines = log_excerpt(log.decode("utf-8", errors="replace").splitlines())
+    lines = log_excerpt(_end_of(server.log, server.begin).decode("utf-8", errors="replace").splitlines())
     tail = "\n".join(f"    {line}" for line in lines) or "    (empty)"
     return LocalError(f"{server.title} {problem}; the end of its log {server.log}:\n{tail}")
+
+
+def _end_of(log: Path, begin: int) -> bytes:
+    """The last bytes of a log from byte ``begin`` on; empty if it cannot be read."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(begin, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return file.read(_TAIL_BYTES)
+    except OSError:  # the reason why the server has not started matters more
+        return b""
 
 
 def exit_text(code: int) -> str:

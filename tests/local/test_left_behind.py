@@ -23,6 +23,7 @@ from speck.binder import WorkersEngine
 from speck.cli.local import up as up_command
 from speck.errors import LocalError
 from speck.local import processes
+from speck.local.starting import StartedServer, _failure
 from speck.testing.waiting import eventually
 from testbed import ROOT
 from tests.local.test_starting import Script, registry
@@ -151,3 +152,20 @@ def test_workers_go_with_the_former_ports_of_their_engine(directory: Path) -> No
     assert (worker.address, worker.state) == (moved.sites[0].engine.address, "running")
     assert worker.pid != before.pid
     assert worker.address != before.address
+
+
+def test_of_a_log_that_has_grown_for_months_the_end_is_read(tmp_path: Path) -> None:
+    log, size = tmp_path / "log", 1 << 40
+    with log.open("wb") as file:
+        file.truncate(size)
+        file.seek(size)
+        file.write(b"no space left\n")
+    server = StartedServer("site A: engine", Script(""), 0, (), (), log, size)
+    assert str(_failure(server, "ended")).endswith(f"{log}:\n    no space left")
+
+
+def test_a_log_that_cannot_be_written_is_named(directory: Path) -> None:
+    log = directory / "A" / "spark-connect.log"
+    log.mkdir(parents=True)
+    with pytest.raises(LocalError, match=rf"cannot be started: .*{log}"):
+        local.up(directory, 1, registry=LIGHT)
