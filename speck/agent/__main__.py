@@ -42,6 +42,14 @@ def main(directory: Path) -> int:
     except SpeckError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(
+            f"error: {error.filename}: {error.strerror} (expected a directory that the agent can write to)",
+            file=sys.stderr,
+        )
+        return 1
     return 0
 
 
