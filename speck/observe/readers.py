@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 
 from speck.binder.asking import CLOSING
 from speck.binder.pool import BinderPool
@@ -37,7 +38,7 @@ SLOW_START = 3  # times as long for a job that is starting: a driver of Spark st
 class _Attempt:
     """The last attempt at a job; ``reported`` by an event if it is not read.
 
-    It was seen to run ``since`` (s, of the steady clock).
+    It was seen to run ``since`` (s, of the steady clock); infinite: its broker does not answer.
     """
 
     composition: str
@@ -143,6 +144,7 @@ class ReaderWatch:
             found = broker.readers([each.record.attempt.session for each in attempts])
         except SpeckError as error:
             _log.debug("%s does not report its readers: %s", address, error)
+            self._put_off(attempts)
             return
         except Exception:
             _log.exception("the request to %s for its readers failed", address)
@@ -153,6 +155,15 @@ class ReaderWatch:
             self._take(attempts, found)
         except SpeckError as error:
             _log.warning("the readers at %s could not be recorded: %s", address, error)
+
+    def _put_off(self, attempts: Iterable[_Attempt]) -> None:
+        """Begin the time of these attempts with the next answer: no job reads while its broker is away."""
+        with self._lock:
+            for each in attempts:
+                known = self._known.get(each.job.job_name)
+                same = known is not None and known.record.attempt.id == each.record.attempt.id
+                if known is not None and same and not known.is_read and not known.reported:
+                    self._known[each.job.job_name] = replace(known, since=inf)
 
     def _take(self, attempts: Iterable[_Attempt], found: Mapping[str, int]) -> None:
         now, events, former = self.steady(), list[Event](), dict[str, _Attempt]()
@@ -167,6 +178,8 @@ class ReaderWatch:
                         former[name] = known
                         message = f"job {name!r} reads its source {known.job.source_topic!r}"
                         events.append(self._event(known, EventKind.READING, message))
+                elif known.since == inf:
+                    self._known[name] = replace(known, since=now)
                 elif not known.reported and self._is_late(known, now) and not self.connected(name):
                     self._known[name] = late = replace(known, reported=True)
                     former[name] = known

@@ -128,6 +128,20 @@ def test_a_broker_that_does_not_answer_says_nothing_of_its_readers(
     assert reported(bench) == []
 
 
+def test_a_job_has_its_time_again_once_its_broker_is_back(
+    bench: Bench, world: World, unread: set[str]
+) -> None:
+    world.fail("readers", Unreachable("no answer"), address=A.source_broker, times=None)
+    bench.apply(A)
+    go_round(bench, 4)
+    world.heal()
+    go_round(bench)
+    assert reported(bench) == []
+    go_round(bench)
+    assert reported(bench) == [("not reading", "a")]
+    assert "for 10 s" in str(bench.job("a")["message"])
+
+
 def test_a_job_that_is_still_starting_has_more_time(bench: Bench, world: World, unread: set[str]) -> None:
     bench.apply(A)
     (copy,) = world.running("a")
