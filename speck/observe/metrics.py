@@ -167,7 +167,8 @@ class Metrics:
                 continue
             self._actions.labels(each["kind"], each["state"]).inc()
             if each["started"] is not None and each["ended"] is not None:
-                self._durations.labels(each["kind"]).observe(each["ended"] - each["started"])
+                # Negative if the clock was set back: a sum that falls is taken for a counter that restarted.
+                self._durations.labels(each["kind"]).observe(max(0.0, each["ended"] - each["started"]))
 
     def requested(self, route: str, method: str, status: str, seconds: float) -> None:
         """Count an answered request; ``route`` is the application's pattern, not the requested path."""
