@@ -119,14 +119,15 @@ class _Feeds:
 
 
 def _collect(feeds: Mapping[str, Feed], own: Mapping[str, str]) -> dict[str, set[str]]:
-    """The numbers of the foreign probes that arrive at each broker."""
+    """The numbers of the foreign probes that arrive at each broker; other messages there are ignored."""
+    numbers_of_all = set(own.values())
     arrived: dict[str, set[str]] = {name: set() for name in feeds}
     begun = time.monotonic()
     complete = 0.0  # when all brokers had sent their own probes back
     while time.monotonic() < begun + _LONGEST and (not complete or time.monotonic() < complete + PATIENCE):
         for name, feed in feeds.items():
             with suppress(BinderError):
-                arrived[name] |= {topic.rpartition("/")[2] for topic, _ in feed.receive()}
+                arrived[name] |= numbers_of_all & {topic.rpartition("/")[2] for topic, _ in feed.receive()}
         if not complete and all(own[name] in numbers for name, numbers in arrived.items()):
             complete = time.monotonic()
         time.sleep(_POLL)

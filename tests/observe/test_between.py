@@ -78,6 +78,16 @@ def test_a_silent_broker_holds_up_no_other_and_its_feed_is_closed(monkeypatch: p
     eventually(lambda: sorted(closed), lambda each: each == [A, B, C], 5)
 
 
+def test_foreign_messages_among_the_probes_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speck.observe.between.PATIENCE", 0.05)
+    foreign = [("speck/probe/run/hello", b""), ("speck/probe/run/7", b"")]
+    receive = InMemoryFeed.receive
+    monkeypatch.setattr(InMemoryFeed, "receive", lambda feed: [*receive(feed), *foreign])
+    world = World()
+    world.bridges = {A: [B]}
+    assert list(bridge_complaints({each: InMemoryBroker(world, each) for each in (A, B)})) == [B]
+
+
 EDGES = [Edge("x", A, B), Edge("y", A, B), Edge("z", B, A), Edge("own", A, A)]
 
 
