@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Any, TypeVar
 
 from speck.core.clocks import Clock, steady_beside
@@ -25,8 +26,9 @@ from speck.store import Event
 
 EVENT_PERIOD = 60.0  # s between two events of one job and reason
 RECENT = 86_400.0  # s, for which a loss marks its job
-MOST_JOBS = 2000  # of which the counts are kept: those with the latest ones
+MOST_JOBS = 2000  # of which the counts are kept beside those of all that run: the latest ones
 MOST_BROKERS = 2000  # the same of brokers
+MOST_COPIES = 4  # of a job, of which the last counts are kept
 
 
 class LossKind(StrEnum):
@@ -147,7 +149,7 @@ def counts_of(details: Mapping[str, Scalar]) -> dict[str, int]:
     found = {
         reason: int(value)
         for name, reason in _COUNTERS.items()
-        if isinstance(value := details.get(name), int | float) and value >= 0
+        if isinstance(value := details.get(name), int | float) and 0 <= value < inf
     }
     if "reader" in found:
         found["reader"] = max(0, found["reader"] - sum(found.get(part, 0) for part in _PARTS.values()))
@@ -191,9 +193,10 @@ class _Count:
 @dataclass(slots=True)
 class _JobLosses:
     composition: str = ""
-    copy: str = ""  # the engine's id of the copy that the last counts are of
-    last: dict[str, int] = field(default_factory=dict)
-    unacknowledged: bool = False  # that copy has received messages at QoS 0
+    copy: str = ""  # the newest one, by the engine's id of it
+    # The last counts of the newest copies: the answer of a slow engine comes when the next copy has reported.
+    last: dict[str, dict[str, int]] = field(default_factory=dict)
+    unacknowledged: bool = False  # the newest copy has received messages at QoS 0
     counts: dict[str, _Count] = field(default_factory=dict)
 
 
@@ -231,6 +234,8 @@ class LossRecorder:
     clock: Callable[[], float]
     write: Callable[[list[Event]], None]
     steady: Clock = field(init=False)
+    _running: int = field(default=0, init=False)  # jobs
+    _brokers: int = field(default=0, init=False)  # that these use
     _jobs: OrderedDict[str, _JobLosses] = field(default_factory=OrderedDict, init=False)
     _dropped: OrderedDict[str, _BrokerDrops] = field(default_factory=OrderedDict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -239,17 +244,28 @@ class LossRecorder:
     def __post_init__(self) -> None:
         self.steady = steady_beside(self.clock)
 
+    def make_room(self, jobs: int, brokers: int) -> None:
+        """Keep the counts of this number of jobs that run, and of brokers that they use, beside others.
+
+        One whose counts were dropped would count all of its messages again with its next report.
+        """
+        with self._lock:
+            self._running, self._brokers = jobs, brokers
+
     def record_sample(self, composition: str, job: str, copy: str, details: Mapping[str, Scalar]) -> None:
         """Add what a copy of a job has counted since its last report; ``copy`` is its engine's id of it."""
         counts = counts_of(details)
         with self._lock:
             known = self._known(composition, job)
-            before = known.last if known.copy == copy else {}
-            gap = known.copy != copy and known.unacknowledged
+            is_new, before = copy not in known.last, known.last.get(copy, {})
+            gap = is_new and known.unacknowledged
             self._add(known, "qos 0", int(gap))
             known.unacknowledged &= not gap
-            known.unacknowledged |= receives_qos0(details)
-            known.copy, known.last = copy, before | counts
+            known.copy = copy if is_new else known.copy
+            known.unacknowledged |= copy == known.copy and receives_qos0(details)
+            known.last[copy] = {reason: count for reason, count in (before | counts).items() if count}
+            if len(known.last) > MOST_COPIES:
+                del known.last[next(iter(known.last))]
             grown = {reason: _growth(before.get(reason, 0), count) for reason, count in counts.items()}
             for reason, number in grown.items():
                 self._add(known, reason, number)
@@ -278,7 +294,7 @@ class LossRecorder:
         A broker does not report the session, and so not the job.
         """
         with self._lock:
-            known = _touched(self._dropped, broker, _BrokerDrops, MOST_BROKERS)
+            known = _touched(self._dropped, broker, _BrokerDrops, self._brokers + MOST_BROKERS)
             self._count(known.count, _growth(known.last, total))
             known.last = total
         self.report()
@@ -289,7 +305,7 @@ class LossRecorder:
             return {broker: known.count.total for broker, known in self._dropped.items()}
 
     def _known(self, composition: str, job: str) -> _JobLosses:
-        known = _touched(self._jobs, job, _JobLosses, MOST_JOBS)
+        known = _touched(self._jobs, job, _JobLosses, self._running + MOST_JOBS)
         known.composition = composition
         return known
 

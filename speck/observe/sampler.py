@@ -308,6 +308,8 @@ class Sampler:
             sources.setdefault(session.broker, set()).add(session.name)
             readers.setdefault(session.broker, set()).add(job)
         self._readers = {broker: frozenset(jobs) for broker, jobs in readers.items()}
+        if self.losses is not None:
+            self.losses.make_room(len(copies), len(sources))
         # Where only profiles are sampled, the rates have no reader.
         pace = self.period if self._is_read() or not self._is_measured() else self.watch_period
         questions: dict[EngineKey, _Question] = {

@@ -63,6 +63,7 @@ def bench_fixture() -> Bench:
         ({"lostMessages": 9, "redeliveryGivenUp": 4}, {"redelivery": 4, "reader": 5}),
         ({"skippedResults": 2, "parkedResults": 1}, {"skipped result": 2, "parked result": 1}),
         ({"collisions": "many", "skipped": -1}, {}),
+        ({"collisions": float("nan"), "skipped": float("inf"), "parked": 2.0}, {"parked": 2}),
     ],
 )
 def test_counters_and_their_reasons(details: Mapping[str, Scalar], found: Mapping[str, int]) -> None:
@@ -113,6 +114,14 @@ def test_a_counter_that_begins_anew_loses_nothing(bench: Bench) -> None:
     bench.take({}, copy="copy-2")  # an engine that does not report it now
     bench.take({"lostMessages": 3}, copy="copy-2")
     assert bench.totals() == {"reader": 10}
+
+
+def test_a_late_answer_of_the_copy_before_counts_nothing_twice(bench: Bench) -> None:
+    bench.take({"lostMessages": 5, "receivedQos0": 1})
+    bench.take({"lostMessages": 1, "receivedQos0": 1}, copy="copy-2")
+    bench.take({"lostMessages": 6, "receivedQos0": 1})  # its engine was slow; one more was lost since
+    bench.take({"lostMessages": 1, "receivedQos0": 1}, copy="copy-2")
+    assert bench.totals() == {"reader": 7, "qos 0": 1}
 
 
 def test_one_event_for_a_job_and_reason_in_a_minute(bench: Bench) -> None:

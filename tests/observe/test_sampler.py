@@ -188,6 +188,26 @@ def test_a_defect_of_a_binder_is_told_and_asked_past(bench: Bench, monkeypatch: 
     eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
 
 
+def test_losses_of_any_number_of_jobs_and_brokers_are_counted_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.observe.losses.MOST_JOBS", 0)
+    monkeypatch.setattr("speck.observe.losses.MOST_BROKERS", 0)
+    quiet(bench)
+    names = ("a", "b", "c")
+    bench.apply(*(make_job(name, source_broker=f"tcp://{name}:1883") for name in names))
+    recorder = bench.telemetry.losses
+    assert recorder is not None
+    for name in names:
+        bench.world.metrics[name] = JobMetrics(7.0, details={"lostMessages": 2})
+        bench.world.broker(f"tcp://{name}:1883").dropped = 5
+    for _ in range(3):
+        bench.sample(30.0)
+        bench.telemetry.await_answers()
+    assert [(each.job, each.total) for each in recorder.counts()] == [(name, 2) for name in names]
+    assert recorder.dropped() == {f"tcp://{name}:1883": 5 for name in names}
+
+
 class Measuring(InMemoryEngine):
     """An engine that is asked once for all of its jobs, and leaves out one."""
 
