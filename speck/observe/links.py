@@ -117,6 +117,8 @@ def crossing_of(series: Series, broker: str) -> Crossing | None:
     if acks is None or growth is None:
         return None
     seconds = newest.sample.observed - before.sample.observed
+    if seconds <= 0:
+        return None
     return Crossing(newest.at, growth / seconds, acks.least, acks.window_full, acks.median)
 
 
@@ -130,6 +132,8 @@ def reading_of(series: Series) -> Crossing | None:
     if bytes_in is None or messages is None:
         return None
     seconds = newest.sample.observed - before.sample.observed
+    if seconds <= 0:
+        return None
     return Crossing(newest.at, (bytes_in + WIRE_OVERHEAD * messages) / seconds, None, 0.0)
 
 

@@ -16,8 +16,10 @@ from speck.observe.links import (
     declared_link,
     link_profile,
     link_profiles,
+    reading_of,
     with_former,
 )
+from speck.observe.profile.screening import Received, Series
 from speck.placement.profile import Known, LinkProfile, Value
 from speck.store.profiles import MeasuredLink
 from testbed.benches.examples import one_site
@@ -197,6 +199,15 @@ def test_a_broker_that_is_slow_for_all_is_no_full_link() -> None:
     assert [each.at_least for each in found.measured(NOW, believed).values()] == [True, True]
     found.add(("C", "D"), "c", Crossing(NOW, 1e5, 0.01, 0.0, 0.01))  # it is slow for two of three
     assert [each.at_least for each in found.measured(NOW, believed).values()] == [False, False, True]
+
+
+def test_samples_of_one_moment_have_no_rate() -> None:
+    sample = flink_stream([100], 1e-3)[-1]
+    both = Series((Received(NOW, sample), Received(NOW + 10, sample)))
+    assert reading_of(both) is None
+    acks = (AckSample(broker="tcp://d:1883"),)
+    both = Series(tuple(replace(each, sample=replace(each.sample, acks=acks)) for each in both.samples))
+    assert crossing_of(both, "tcp://d:1883") is None
 
 
 def test_old_crossings_and_those_of_jobs_that_are_gone_tell_nothing() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from speck.core.placement import Expects
 from speck.core.profile import JobSample, VertexSample
-from speck.observe.profile.estimates import Estimate, estimate
+from speck.observe.profile.estimates import Estimate, estimate, rate_history
 from speck.observe.profile.fits import least_squares, theil_sen
 from speck.observe.profile.screening import LENGTH, Oddity, Series
 from speck.placement.profile import (
@@ -374,6 +374,20 @@ def test_a_single_jump_is_left_out_and_one_that_holds_is_the_new_rate() -> None:
     lasting = [replace(each, messages_in=10**9 + 10**6 * n) for n, each in enumerate(samples[3:])]
     series = series_of([*samples[:3], *lasting])
     assert [each.sample for each in series.samples] == lasting
+
+
+def test_a_jump_that_the_engine_only_repeats_is_not_confirmed() -> None:
+    """An engine that counts in batches reports the last one again while no message arrives."""
+    samples = [JobSample(engine_id="j", observed=BEGIN + 10 * n, messages_in=n, bytes_in=n) for n in range(4)]
+    burst = replace(samples[3], messages_in=10**6)
+    series, _ = series_of(samples[:3]).with_next(burst, BEGIN + 30)
+    again, oddities = series.with_next(burst, BEGIN + 40)
+    assert (again, oddities) == (series, {})
+    idle, _ = again.with_next(burst, BEGIN + 50)
+    assert [each.sample.messages_in for each in idle.samples] == [10**6, 10**6]
+    assert [each.sample.observed for each in idle.samples] == [BEGIN + 30, BEGIN + 50]
+    later, _ = idle.with_next(burst, BEGIN + 70)
+    assert rate_history(later) == [0.0, 0.0]
 
 
 def test_a_jump_behind_an_odd_value_is_seen() -> None:

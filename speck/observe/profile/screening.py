@@ -84,6 +84,11 @@ class Series:
         if _has_restarted([each.sample for each in self.samples], sample):
             oddities[Oddity.RESTART] += 1
             return Series((received,))
+        if self.suspect is not None and sample.observed == self.suspect.sample.observed:
+            # The same report is no second one that would confirm the jump; repeated for a while, it stands.
+            jumped = Series((self.suspect,))
+            later = jumped._idle(received)
+            return self if later is jumped else later
         if not self._jumps(received):
             return Series((*self.samples[1 - LENGTH :], received))
         if self.suspect is not None and not _has_restarted([self.suspect.sample], sample):
