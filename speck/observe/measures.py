@@ -106,6 +106,7 @@ class Measures:
     _until: float = field(default=0.0, init=False)
     _written: float = field(default=float("-inf"), init=False)
     _copies: dict[str, _Copy] = field(default_factory=dict, init=False)
+    _current: Mapping[str, str] = field(default_factory=dict, init=False)  # engine ids by job
     _crossings: Crossings = field(default_factory=Crossings, init=False)
     _capacities: dict[str, tuple[float, Capacity]] = field(default_factory=dict, init=False)
     _asked: set[str] = field(default_factory=set, init=False)
@@ -178,6 +179,8 @@ class Measures:
     def record(self, job: Job, handle: Handle, answer: JobSample | SpeckError) -> None:
         """Record the counts of a job, or the error instead of them."""
         with self._lock:
+            if self._current.get(job.job_name, handle.engine_id) != handle.engine_id:
+                return  # the job was replaced while its former engine took its time to answer
             copy = self._copies.get(job.job_name)
             if copy is None or copy.handle.engine_id != handle.engine_id:
                 copy = _Copy(job, handle)
@@ -230,6 +233,7 @@ class Measures:
     def forget_others(self, copies: Mapping[str, str]) -> None:
         """Forget all but these ``copies``: the engine's id of each job by its name."""
         with self._lock:
+            self._current = copies
             gone = [name for name, each in self._copies.items() if copies.get(name) != each.handle.engine_id]
         if gone:
             self.write(at_once=True)  # a job that moves keeps its profile

@@ -100,6 +100,7 @@ class Sampler:
     _stored: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
     _backlogs: dict[str, tuple[float, Mapping[str, Backlog]]] = field(default_factory=dict, init=False)
     _readers: Mapping[str, frozenset[str]] = field(default_factory=dict, init=False)  # by broker
+    _copies: Mapping[str, str] = field(default_factory=dict, init=False)  # engine ids by job
     _tracks: dict[str, Track] = field(default_factory=dict, init=False)
     _errors: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     _looks: StartLimit = field(default_factory=limit_of_looks, init=False)
@@ -364,11 +365,21 @@ class Sampler:
     def _begin(self, key: EngineKey, period: float, ask: Callable[[], float]) -> None:
         now = self.now()
         if key not in self._asked or self._asked[key].is_due(now, period):
-            self._asked[key] = _Asking(now, self._looks.submit(ask, "sample"))
+            self._asked[key] = _Asking(now, self._looks.submit(partial(self._guarded, key, ask), "sample"))
+
+    def _guarded(self, key: EngineKey, ask: Callable[[], float]) -> float:
+        """Ask; a defect in the use of one answer must not end the rounds, which ask all others too."""
+        begun = self.now()
+        try:
+            return ask()
+        except Exception:
+            _log.exception("the answer of %s could not be used", key[1])
+            return self.now() - begun
 
     def _forget_others(self, copies: Mapping[str, str]) -> None:
         """Forget the readings of all but these ``copies``: the engine's id of each job by its name."""
         with self._lock:
+            self._copies = copies
             for name, track in list(self._tracks.items()):
                 if copies.get(name) != track.engine_id:
                     del self._tracks[name]
@@ -435,6 +446,8 @@ class Sampler:
         return self.now() - begun
 
     def _note(self, name: str, engine_id: str, measured: JobMetrics | SpeckError) -> None:
+        if self._copies.get(name) != engine_id:
+            return  # the job was replaced while its former engine took its time to answer
         if isinstance(measured, SpeckError):
             self._errors[name] = (engine_id, one_line(measured))
             return

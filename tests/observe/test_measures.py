@@ -235,6 +235,19 @@ def test_the_error_of_one_job_leaves_the_others(bench: Bench) -> None:
     assert bench.found(flink_job("b")).fresh
 
 
+def test_a_late_answer_of_the_engine_before_drops_no_samples(bench: Bench) -> None:
+    job = flink_job("a")
+    bench.apply(job)
+    bench.measure()
+    snapshots = bench.services.coordinator.deployments.snapshots()
+    ((_, handle),) = (each for found in snapshots for each in found.deployed())
+    before = bench.found(job)
+    assert before.fresh
+    bench.measures.record(job, replace(handle, engine_id="former"), bench.counts("a", "former", bench.now))
+    bench.measures.record(job, replace(handle, engine_id="former"), OutcomeUnknown("no answer"))
+    assert bench.found(job) == before
+
+
 def test_the_age_of_a_rate_that_is_no_longer_fresh(bench: Bench) -> None:
     bench.apply(flink_job("a"), flink_job("b"))
     assert bench.measures.inputs().ages == {}  # never measured

@@ -188,6 +188,22 @@ def test_a_defect_of_a_binder_is_told_and_asked_past(bench: Bench, monkeypatch: 
     eventually(lambda: bench.rates()["a"]["error"], lambda error: error is None)
 
 
+def test_a_defect_in_the_use_of_an_answer_ends_no_sampling(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet(bench)
+    bench.apply(make_job("near"), make_job("far", spe_address=FAR))
+
+    def fail(*_: object) -> None:
+        raise ValueError("a count that nobody expected")
+
+    monkeypatch.setattr(bench.telemetry.losses, "record_sample", fail)
+    for times in (1, 2, 3):
+        bench.sample()
+        bench.telemetry.await_answers()
+        assert (bench.questions(NEAR), bench.questions(FAR)) == (times, times)
+
+
 def test_losses_of_any_number_of_jobs_and_brokers_are_counted_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +222,23 @@ def test_losses_of_any_number_of_jobs_and_brokers_are_counted_once(
         bench.telemetry.await_answers()
     assert [(each.job, each.total) for each in recorder.counts()] == [(name, 2) for name in names]
     assert recorder.dropped() == {f"tcp://{name}:1883": 5 for name in names}
+
+
+def test_a_late_answer_of_the_engine_before_changes_nothing(bench: Bench) -> None:
+    quiet(bench)
+    bench.apply(make_job("a", spe_address=FAR))
+    hold = bench.world.hold("metrics", address=FAR)
+    try:
+        bench.sample()
+        bench.apply(make_job("a"))
+        bench.world.metrics["a"] = JobMetrics(78.0, input_rate=7.0)
+        bench.sample()
+        assert bench.reported("a")["a"]["input_rate"] == 7.0
+        before = bench.telemetry.readings()
+    finally:
+        hold.release()
+    bench.telemetry.await_answers()
+    assert bench.telemetry.readings() == before
 
 
 class Measuring(InMemoryEngine):
