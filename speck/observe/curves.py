@@ -24,10 +24,16 @@ class _Ring:
     values: array[float] = field(default_factory=lambda: array("f", [math.nan] * POINTS * len(FIELDS)))
 
     def put(self, minute: int, rates: Rates) -> None:
-        """Set the point of a minute, the newest or the present one; the last values in a minute count."""
+        """Set the point of a minute, the newest one; the last values in a minute count.
+
+        With a minute before that, the clock was set back: its later points are forgotten.
+        """
+        for later in range(max(minute, self.last - POINTS) + 1, self.last + 1):
+            self._set(later, [math.nan] * len(FIELDS))
+        self.last = min(self.last, minute)
         for skipped in range(max(self.last + 1, minute - POINTS + 1), minute + 1):
             self._set(skipped, [math.nan] * len(FIELDS))
-        self.last = max(self.last, minute)
+        self.last = minute
         found = [getattr(rates, name) for name in FIELDS]
         self._set(minute, [math.nan if value is None else value for value in found])
 

@@ -159,13 +159,14 @@ def _passive(
     acknowledgements have risen and the load is at least ``queue_from`` (bytes/s).  Otherwise the bandwidth is
     at least that.
     """
-    recent = [[each for each in crossings if each.at >= now - max(PASSIVE, fresh)] for crossings in jobs]
+    holds = max(PASSIVE, fresh)
+    recent = [[each for each in crossings if abs(now - each.at) <= holds] for crossings in jobs]
     known = [crossings for crossings in recent if crossings]
     if not known:
         return None
     until, count = max(each[-1].at for each in known), sum(map(len, known))
-    present = [each for each in known if each[-1].at >= now - fresh]
-    load = Value(sum(_mean_rate(each, now - fresh) for each in known), Known.MEASURED, until, count)
+    present = [each for each in known if abs(now - each[-1].at) <= fresh]
+    load = Value(sum(map(_mean_rate, present), 0.0), Known.MEASURED, until, count)
     is_full = any(each[-1].window_full > FULL for each in present)
     times = [each.least for crossings in known for each in crossings if each.least is not None]
     return LinkProfile(
@@ -188,11 +189,11 @@ def _has_risen(crossings: Iterable[Crossing]) -> bool:
     return min(last) >= max(RISE * usual, usual + QUEUE)
 
 
-def _mean_rate(crossings: Sequence[Crossing], oldest: float) -> float:
-    """The mean rate of a job over its last half minute; 0 if it has not crossed since ``oldest``."""
+def _mean_rate(crossings: Sequence[Crossing]) -> float:
+    """The mean rate of a job over its last half minute."""
     newest = crossings[-1].at
-    rates = [each.bytes_rate for each in crossings if each.at > newest - _MEAN]
-    return sum(rates) / len(rates) if newest >= oldest else 0.0
+    rates = [each.bytes_rate for each in crossings if abs(newest - each.at) < _MEAN]
+    return sum(rates) / len(rates)
 
 
 # --- precedence
@@ -204,7 +205,7 @@ def with_former(present: LinkProfile, former: LinkProfile | None, now: float) ->
     A link that jobs have left shows a lower bound alone: for five minutes the former bandwidth holds,
     unless more passes.  A step that has relieved a link is judged in that time.
     """
-    full = None if former is None or former.at_least else _since(former, now - PASSIVE)
+    full = None if former is None or former.at_least else _within(former, PASSIVE, now)
     if full is None or not present.at_least or _bandwidth(present) >= _bandwidth(full):
         return present
     return replace(present, bandwidth=full.bandwidth, at_least=False)
@@ -219,9 +220,9 @@ def link_profile(
     measurements of the last week, assumptions.  A passive lower bound does not replace a larger value.
     """
     active, passive = measured.active, measured.passive
-    present = _since(passive, now - max(PASSIVE, fresh))
-    candidates = [_since(active, now - ACTIVE), present, declared]
-    candidates += [_since(active, now - LONGEST), _since(passive, now - LONGEST), _assumed(link)]
+    present = _within(passive, max(PASSIVE, fresh), now)
+    candidates = [_within(active, ACTIVE, now), present, declared]
+    candidates += [_within(active, LONGEST, now), _within(passive, LONGEST, now), _assumed(link)]
     known = [each for each in candidates if each is not None]
     best = next(each for each in known if each.bandwidth is not None and not each.at_least)
     if present is not None and present.at_least and _bandwidth(present) > _bandwidth(best):
@@ -240,13 +241,16 @@ def _bandwidth(link: LinkProfile) -> float:
     return link.bandwidth.value if link.bandwidth is not None else 0.0
 
 
-def _since(link: LinkProfile | None, oldest: float) -> LinkProfile | None:
-    """The values of a link that were measured since then."""
+def _within(link: LinkProfile | None, seconds: float, now: float) -> LinkProfile | None:
+    """The values of a link that were measured within the last ``seconds``, or as little ahead of ``now``.
+
+    A value from the future was measured before the clock was set back: it would stay fresh until then.
+    """
     if link is None:
         return None
     values = (link.round_trip, link.bandwidth, link.load)
     round_trip, bandwidth, load = (
-        None if value is None or value.until < oldest else value for value in values
+        None if value is None or abs(now - value.until) > seconds else value for value in values
     )
     return replace(link, round_trip=round_trip, bandwidth=bandwidth, load=load)
 

@@ -431,10 +431,13 @@ def _newest(stored: Mapping[tuple[str, str], JobProfile], names: Set[str]) -> di
 
 
 def _ages(measures: Mapping[str, JobMeasure], now: float) -> dict[str, float]:
-    """The age of the last measured rate of each job, s; ``now`` is Unix time."""
+    """The age of the last measured rate of each job, s; ``now`` is Unix time.
+
+    A rate of the future, from before the clock was set back, is as old at least as it is ahead.
+    """
     rates = {name: each.estimate.profile.rate_in for name, each in measures.items()}
     return {
-        name: max(0.0, now - rate.until)
+        name: abs(now - rate.until)
         for name, rate in rates.items()
         if rate is not None and rate.known is Known.MEASURED
     }

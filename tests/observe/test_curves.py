@@ -56,3 +56,18 @@ def test_any_history_is_that_of_a_plain_list(steps: list[tuple[int, int]]) -> No
     assert curves.of_job("a")["input_rate"] == [
         expected.get(minute) for minute in range(last - POINTS + 1, last + 1)
     ]
+
+
+def test_a_clock_that_is_set_back_leaves_the_points_before_it() -> None:
+    now = 600_000.0
+    curves = Curves(lambda: now)
+    for at, number in ((600_000.0, 1), (600_060.0, 2), (600_120.0, 3), (600_060.0, 4)):
+        now = at
+        curves.add("a", rates(number))
+    assert curves.of_job("a")["input_rate"][-3:] == [None, 1.0, 4.0]
+    now = 6000.0  # by a week: none of the points is of the last hour
+    curves.add("a", rates(5))
+    assert curves.of_job("a")["input_rate"] == [None] * (POINTS - 1) + [5.0]
+    now = 6060.0
+    curves.add("a", rates(6))
+    assert curves.of_job("a")["input_rate"][-3:] == [None, 5.0, 6.0]

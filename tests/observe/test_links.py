@@ -71,6 +71,12 @@ UNDECLARED = LinkProfile(source="A", target="D")
         ((6 * DAY, 0.2, 2e6), (6 * DAY, 0.3, 3e6), UNDECLARED, (0.2, 2e6, "measured")),
         (None, (6 * DAY, 0.3, 3e6), UNDECLARED, (0.3, 3e6, "measured")),
         ((8 * DAY, 0.2, 2e6), (8 * DAY, 0.3, 3e6), UNDECLARED, (0.04, 12.5e6, "assumed")),
+        # The clock was set back since.
+        ((-2 * HOUR, 0.2, 2e6), (MINUTE, 0.3, 3e6), DECLARED, (0.3, 3e6, "measured")),
+        (None, (-6 * MINUTE, 0.3, 3e6), DECLARED, (0.1, 1e6, "declared")),
+        (None, (-2 * MINUTE, 0.3, 3e6), DECLARED, (0.3, 3e6, "measured")),
+        ((-6 * DAY, 0.2, 2e6), None, UNDECLARED, (0.2, 2e6, "measured")),
+        ((-8 * DAY, 0.2, 2e6), (-8 * DAY, 0.3, 3e6), UNDECLARED, (0.04, 12.5e6, "assumed")),
         (None, None, UNDECLARED, (0.04, 12.5e6, "assumed")),
     ],
 )
@@ -201,6 +207,14 @@ def test_a_broker_that_is_slow_for_all_is_no_full_link() -> None:
     assert [each.at_least for each in found.measured(NOW, believed).values()] == [False, False, True]
 
 
+def test_crossings_of_before_the_clock_was_set_back_are_no_load() -> None:
+    found = crossings(("gone", Crossing(NOW + 90, 7e5, 0.2, 0.9)), ("a", Crossing(NOW, 1e5, 0.2, 0.1)))
+    link = found.measured(NOW)[LINK]
+    assert link.load is not None
+    assert (link.load.value, link.at_least) == (1e5, True)
+    assert crossings(("gone", Crossing(NOW + 400, 7e5, 0.2, 0.9))).measured(NOW) == {}
+
+
 def test_samples_of_one_moment_have_no_rate() -> None:
     sample = flink_stream([100], 1e-3)[-1]
     both = Series((Received(NOW, sample), Received(NOW + 10, sample)))
@@ -235,6 +249,7 @@ def test_a_crossing_has_the_bytes_on_the_wire() -> None:
     [
         (500.0, False, 60, True, 500.0),  # full before, and left since
         (500.0, False, 400, True, 100.0),  # too long ago
+        (500.0, False, -400, True, 100.0),  # by a clock that was set back since
         (500.0, True, 60, True, 100.0),  # it was never full
         (50.0, False, 60, True, 100.0),  # more passes
         (500.0, False, 60, False, 100.0),  # it is full now

@@ -259,6 +259,8 @@ def test_the_age_of_a_rate_that_is_no_longer_fresh(bench: Bench) -> None:
     assert found.fresh == {"b"}
     assert 60 < found.ages["a"] <= 150
     assert found.ages.keys() == {"a"}
+    bench.now -= 7200  # the clock was set back: how old the rate is, is not known
+    assert bench.measures.inputs().ages["a"] > 3600
 
 
 def test_an_engine_that_cannot_be_asked(bench: Bench) -> None:

@@ -390,6 +390,19 @@ def test_a_jump_that_the_engine_only_repeats_is_not_confirmed() -> None:
     assert rate_history(later) == [0.0, 0.0]
 
 
+def test_a_clock_that_was_set_back_leaves_no_rate_of_before() -> None:
+    """By their times, the samples of before would be the newest until the clock is there again."""
+    samples = flink_stream([100] * 6, 1e-3)
+    before, now = series_of(samples), BEGIN - 3600
+    assert estimate(before, now).profile.rate_in is None  # its engine does not answer since
+    repeated, oddities = before.with_next(samples[-1], now)
+    assert (repeated.samples, dict(oddities)) == ((), {Oddity.RESTART: 1, Oddity.FUTURE: 1})
+    series = before
+    for each in flink_stream([10] * 6, 1e-3, begin=now):
+        series, _ = series.with_next(each, each.observed)
+    assert value_of(estimate(series, now + 60).profile.rate_in) == pytest.approx(10)
+
+
 def test_a_jump_behind_an_odd_value_is_seen() -> None:
     samples = [JobSample(engine_id="j", observed=BEGIN + 10 * n, messages_in=10 * n) for n in range(6)]
     odd = [replace(samples[0], messages_in=-5), *samples[1:3], replace(samples[3], messages_in=10**9)]

@@ -126,8 +126,8 @@ def rate_history(series: Series) -> list[float]:
 
 
 def _recent(series: Series, now: float, fresh: float) -> Sequence[Received]:
-    """The samples of the last seconds; none if the newest is older."""
-    if not series.samples or series.samples[-1].at < now - fresh:
+    """The samples of the last seconds; none if the newest is older, or of before the clock was set back."""
+    if not series.samples or abs(now - series.samples[-1].at) > fresh:
         return ()
     newest = series.samples[-1].sample.observed
     return [each for each in series.samples if each.sample.observed >= newest - fresh]

@@ -2,7 +2,7 @@
 
 Engines report NaN, negative and impossible values at times: while a task starts, after a restart, when a
 counter is of another task than before.  An odd value is dropped and counted; a sample that is odd as a whole
-is left out; counts that fall begin the series anew.
+is left out; counts that fall, or a clock that is set back, restart the series.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Oddity(StrEnum):
     INVALID = "invalid"  # NaN, infinite, negative, no number
     FUTURE = "future"
     JUMP = "jump"
-    RESTART = "restart"  # counts fell; the former samples are dropped
+    RESTART = "restart"  # counts fell, or the clock was set back; the former samples are dropped
 
 
 Oddities = Counter[Oddity]
@@ -67,6 +67,10 @@ class Series:
 
     def with_next(self, sample: JobSample, at: float) -> tuple[Series, Oddities]:
         """The series with a new sample, and the number of dropped values by reason."""
+        if self.samples and at < self.samples[-1].at:
+            # The clock was set back: by their times, the former samples would be the newest for as long.
+            restarted, found = Series().with_next(sample, at)
+            return restarted, found + Counter({Oddity.RESTART: 1})
         oddities: Oddities = Counter()
         if not _is_valid(sample.observed) or sample.observed > at + FUTURE:
             oddities[Oddity.FUTURE if _is_valid(sample.observed) else Oddity.INVALID] += 1
