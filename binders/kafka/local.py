@@ -13,6 +13,7 @@ from typing import Any
 
 from binders.common.java import java
 from binders.kafka.probe import answers
+from speck.core.durable_files import rewrite_file
 from speck.errors import LocalError
 
 _LOOPBACK = "127.0.0.1"
@@ -111,7 +112,8 @@ def _format(path: Path) -> None:
     """Give a directory of data its identity, as ``kafka-storage format`` does, unless it has one."""
     if not path.exists():
         content = {"version": 1, "cluster.id": _uuid(), "node.id": _NODE, "directory.id": _uuid()}
-        path.write_text("".join(f"{name}={value}\n" for name, value in content.items()), encoding="ascii")
+        # With a half-written one, as a full disk leaves it, the broker would never start again.
+        rewrite_file(path, "".join(f"{name}={value}\n" for name, value in content.items()).encode("ascii"))
 
 
 def _uuid() -> str:
