@@ -6,6 +6,7 @@ and other authorities.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterable
 
@@ -15,9 +16,15 @@ from speck.core.inventory import Inventory
 from speck.core.runtime import Complaint
 from speck.errors import NoCapacity, SpeckError, one_line
 
+_log = logging.getLogger(__name__)
+
 # s, for all engines, and for the last trial; with the checks before, below the read timeout of the client
 PATIENCE, LAST_TRIAL = 25.0, 10.0
 CHECKS = 20.0  # s, for the checks before
+
+
+class _Untested(SpeckError):
+    """A trial that says nothing of the way to the broker."""
 
 
 def reach_complaints(
@@ -58,11 +65,14 @@ def _reason(pool: BinderPool, address: str, broker: str) -> SpeckError | None:
         engine.reach(broker)
     except SpeckError as error:
         return error
+    except Exception as error:  # a defect of one binder must not hide the ways from all others
+        _log.exception("the trial of %s from %s failed", broker, address)
+        return _Untested(f"internal error: {error!r}")
     return None
 
 
 def _complaint(inventory: Inventory, broker: str, reason: SpeckError, *, is_needed: bool) -> Complaint:
-    if isinstance(reason, NoCapacity):
+    if isinstance(reason, NoCapacity | _Untested):
         return Complaint(f"the path from its jobs to broker {broker} was not tested: {reason}", remark=True)
     of_jobs = inventory.job_broker_address(broker)
     by = "" if of_jobs == broker else f" (for jobs: {of_jobs})"

@@ -5,6 +5,7 @@ With a pool of its own it also works without a server.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +26,8 @@ from speck.core.runtime import Checkup, Complaint
 from speck.errors import OutcomeUnknown, SpeckError, Unreachable
 from speck.observe.between import Edge, bridge_complaints, packet_complaints
 from speck.observe.from_engines import reach_complaints
+
+_log = logging.getLogger(__name__)
 
 MAX_SKEW = 5.0  # s; with more, the times of logs and events are in no useful order
 TIMEOUT = 50.0  # s, for all checks; below the read timeout of the command line
@@ -166,6 +169,9 @@ def _examined(target: _Target) -> Examined:
         found = target.check()
     except SpeckError as error:
         return _unreached(target, error)
+    except Exception as error:  # a defect of one binder must not hide the state of all others
+        _log.exception("the health check of %s failed", target.address)
+        return _unreached(target, SpeckError(f"internal error: {error!r}"))
     skew = clock_complaint(found.clock)
     if skew is not None:
         found = replace(found, complaints=(*found.complaints, skew))

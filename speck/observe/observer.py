@@ -7,6 +7,7 @@ or error is there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from speck.core.clocks import Clock, steady_beside
 from speck.core.runtime import Found, JobState, JobStatus
 from speck.errors import SpeckError
 from speck.store.deployments import Deployment, EngineKey, by_engine
+
+_log = logging.getLogger(__name__)
 
 PATIENCE = 3.0  # s, that a round waits for the slowest engine
 PLAN_PATIENCE = 20.0  # s, that a plan does
@@ -95,7 +98,7 @@ class Observer:
         late = [question for question, (key, _) in asked.items() if key in self._late]
         # The late ones last: those that answer do not wait behind them.
         order = sorted(asked, key=set(late).__contains__)
-        calls = {question: partial(self._statuses, *asked[question]) for question in order}
+        calls = {question: partial(self._statuses_now, *asked[question]) for question in order}
         answers = self._now.results(calls, patience, late, moment=_LATE * patience)
         found: dict[str, JobStatus] = {}
         for question, (key, jobs) in asked.items():
@@ -209,6 +212,13 @@ class Observer:
             return {key[1]: binder.running()}
         except SpeckError:
             return {}  # the other jobs there stay unknown
+
+    def _statuses_now(self, key: EngineKey, jobs: Sequence[Deployment]) -> dict[str, JobStatus]:
+        try:
+            return self._statuses(key, jobs)
+        except Exception as error:  # as in a round: it must not end the plan for all other engines
+            _log.exception("the request to %s for the statuses of its jobs failed", key[1])
+            return dict(self._silence(key[1], jobs, f"internal error: {error!r}").statuses)
 
     def _statuses(self, key: EngineKey, jobs: Sequence[Deployment]) -> dict[str, JobStatus]:
         try:

@@ -14,6 +14,7 @@ from speck.core.runtime import Checkup, Complaint
 from speck.errors import OutcomeUnknown
 from speck.observe.healthcheck import clock_complaint, examine
 from testbed.benches.examples import one_site
+from testbed.doubles.engine import InMemoryEngine
 from testbed.servers.base import REFUSING_PORT
 from testbed.servers.mosquitto import MosquittoServer
 from testbed.servers.rest import RestServer, rest_server
@@ -78,6 +79,22 @@ def test_what_is_wrong_is_told_with_what_mends_it(rest: RestServer, speck: Speck
         "    remedy: check its log; another program may be listening at this address",
         "5 faults",
     ]
+
+
+def test_a_defect_of_a_binder_hides_no_other_place(speck: Speck, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(engine: InMemoryEngine, broker: str = "") -> Checkup:
+        raise ValueError("no such version")
+
+    monkeypatch.setattr(InMemoryEngine, "reach", fail)
+    said = speck("sites", "check", "--from-engines")
+    assert said.code == 0
+    untested = f"the path from its jobs to broker {BROKERS[NEAR]} was not tested: internal error"
+    assert f"near, engine {NEAR}: remark: {untested}" in said.out
+    monkeypatch.setattr(InMemoryEngine, "checkup", fail)
+    said = speck("sites", "check")
+    assert said.code == 1
+    for name, engine in (("near", NEAR), ("far", FAR)):
+        assert f"{name}, engine {engine}: internal error: ValueError('no such version')" in said.out
 
 
 def test_brokers_of_no_site_are_seen(tmp_path: Path) -> None:

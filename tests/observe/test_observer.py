@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from speck.binder.pool import BinderPool
 from speck.binder.start_limit import StartLimit
 from speck.core.inventory import Inventory
-from speck.core.runtime import JobState
+from speck.core.runtime import Handle, JobState, JobStatus
 from speck.observe.observer import SHOWN, Observer
 from speck.store.deployments import Deployment
 from speck.testing import attempt_of, eventually
 from testbed.benches.jobs_by_hand import make_job
+from testbed.doubles.engine import InMemoryEngine
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 
@@ -58,6 +59,22 @@ def test_a_few_engines_are_asked_at_a_time(look: Look) -> None:
     hold.release()
     found = eventually(lambda: look(observer, jobs), lambda each: JobState.UNKNOWN not in each.values())
     assert found == {job.job_name: JobState.RUNNING for job, _ in jobs}
+    observer.pool.close()
+
+
+@pytest.mark.parametrize("look", [round_of, plan_of])
+def test_a_defect_of_a_binder_hides_no_other_engine(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = observer_of(World(), 5, patience=60.0)
+    jobs, statuses = deployed(observer.pool), InMemoryEngine.statuses
+
+    def fail(engine: InMemoryEngine, handles: Iterable[Handle]) -> dict[str, JobStatus]:
+        if engine.address == ENGINES[0]:
+            raise ValueError("no such state")
+        return statuses(engine, handles)
+
+    monkeypatch.setattr(InMemoryEngine, "statuses", fail)
+    states = look(observer, jobs)
+    assert [name for name, each in states.items() if each is JobState.UNKNOWN] == ["at-0"]
     observer.pool.close()
 
 
