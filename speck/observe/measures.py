@@ -389,6 +389,8 @@ class Measures:
             self._write()
         except SpeckError as error:
             _log.warning("the profiles could not be written: %s", error)
+        except Exception:  # each round of the sampler writes them before it asks: it would ask nothing again
+            _log.exception("the profiles could not be written")
         return True
 
     def _write(self) -> None:

@@ -204,6 +204,26 @@ def test_a_defect_in_the_use_of_an_answer_ends_no_sampling(
         assert (bench.questions(NEAR), bench.questions(FAR)) == (times, times)
 
 
+def test_profiles_that_cannot_be_written_end_no_sampling(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet(bench)
+    bench.apply(make_job("a"))
+    measures = bench.telemetry.measures
+    assert measures is not None
+
+    def fail() -> None:
+        raise ValueError("a profile that nobody expected")
+
+    snapshots = bench.coordinator.deployments.snapshots()
+    ((job, handle),) = (each for found in snapshots for each in found.deployed())
+    measures.record(job, replace(handle, engine_id="former"), OutcomeUnknown("no answer"))
+    monkeypatch.setattr(measures, "_write", fail)
+    bench.sample()
+    bench.telemetry.await_answers()
+    assert bench.questions(NEAR) == 1
+
+
 def test_losses_of_any_number_of_jobs_and_brokers_are_counted_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
