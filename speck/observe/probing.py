@@ -148,6 +148,11 @@ class Prober:
             raise _Refusal(f"{probe.target!r} is no longer in the inventory")
         self._refuse_link(known, self.measures.measured_link(link))
         found = self._first(site, lambda engine: engine.probe_link(broker.broker_address))
+        if not (0 <= found.rtt < math.inf and 0 < found.bandwidth < math.inf):  # false for NaN
+            raise BinderError(
+                f"the measured link, {found.rtt:g} s and {found.bandwidth:g} bytes/s, is implausible "
+                "(expected finite numbers)"
+            )
         now = self.clock()
         active = LinkProfile(
             source=probe.site,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -136,6 +137,19 @@ def test_an_impossible_speed_is_refused(bench: Bench) -> None:
         ProbeState.FAILED,
         "the measured speed of a core, 0, is implausible (expected 0.01 to 100)",
     )
+
+
+@pytest.mark.parametrize(
+    ("rtt", "bandwidth"),
+    [(math.nan, 1e6), (-0.1, 1e6), (0.1, math.nan), (0.1, 0.0), (0.1, -1.0), (0.1, math.inf)],
+)
+def test_an_impossible_link_is_refused(bench: Bench, rtt: float, bandwidth: float) -> None:
+    before = bench.services.profiles.measures.links()
+    bench.profiled.link = LinkProbe(rtt=rtt, bandwidth=bandwidth, bytes_sent=1 << 20)
+    (found,) = bench.probe(links=(("A", "D"),))
+    assert found.state is ProbeState.FAILED
+    assert "is implausible" in found.message
+    assert bench.services.profiles.measures.links() == before
 
 
 def test_an_engine_without_a_probe_is_named(bench: Bench) -> None:
