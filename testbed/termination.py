@@ -10,11 +10,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+_T = TypeVar("_T")
 
 
 def run(main: Callable[[], int | None]) -> NoReturn:
@@ -24,10 +28,14 @@ def run(main: Callable[[], int | None]) -> NoReturn:
     end what they started; later ones do not cut that short.  A SIGHUP that is ignored (``nohup``) stays so.
     A shell without job control has SIGINT ignored by what it starts in the background; it counts here too.
     """
+    _raise_at_signals()
+    sys.exit(main())
+
+
+def _raise_at_signals() -> None:
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
-    sys.exit(main())
 
 
 def call(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
@@ -43,6 +51,22 @@ def call(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[
             process.terminate()
             raise
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def alone(function: Callable[..., _T], *arguments: object) -> _T:
+    """The result of a call in a new process of its own, as memory is measured.
+
+    If this one is ended meanwhile, so is the other: the pool would wait until the call returns.
+    """
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=_raise_at_signals) as pool:
+        with held_back():
+            result = pool.submit(function, *arguments)
+        try:
+            return result.result()
+        except BaseException:
+            for each in active_children():
+                each.terminate()
+            raise
 
 
 @contextmanager

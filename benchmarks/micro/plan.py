@@ -16,8 +16,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from speck.core.job import Composition, Job
 from speck.core.plan import Deployed, make_plan
 from speck.schema.compositions import load_composition
 from testbed.results import add_output_options, published
-from testbed.termination import run
+from testbed.termination import alone, run
 
 SIZES = (1_000, 10_000, 100_000)
 RUNS = 5
@@ -68,8 +66,7 @@ def measure(count: int, runs: int, root: Path) -> dict[str, Any]:
         plans.append(seconds)
         assert plan.changes == () and len(plan.actions) == count
     row: dict[str, Any] = {"jobs": count, "runs": runs, "yaml_bytes": len(text)}
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        row["load_peak_bytes_per_job"] = alone.submit(peak_bytes, count, root).result() // count
+    row["load_peak_bytes_per_job"] = alone(peak_bytes, count, root) // count
     return row | dict(Figure.of(plans).named("seconds")) | dict(Figure.of(loads).named("load_seconds"))
 
 

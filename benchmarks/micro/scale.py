@@ -15,9 +15,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,7 +33,7 @@ from testbed.benches.jobs_by_hand import composition, make_job, write_code
 from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.results import add_output_options, published
-from testbed.termination import run
+from testbed.termination import alone, run
 
 SIZES = (1_000, 10_000)
 JOBS_A_SITE = 100
@@ -116,10 +114,7 @@ def main() -> None:
     add_output_options(parser)
     parser.add_argument("--jobs", type=int, nargs="+", default=SIZES, metavar="N", help="sizes to measure")
     options = parser.parse_args()
-    rows = []
-    for count in options.jobs:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-            rows.append(alone.submit(_measured_alone, count).result())
+    rows = [alone(_measured_alone, count) for count in options.jobs]
     if published(options, "scale", {"scale": rows}):
         return
     for row in rows:

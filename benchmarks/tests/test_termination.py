@@ -55,6 +55,12 @@ import sys
 from testbed.termination import call, run
 run(lambda: call([sys.executable, *sys.argv[1:]]).returncode)
 """
+# A program that has a Python process of its own run another program.
+_ALONE = """
+import subprocess
+from testbed.termination import alone, run
+run(lambda: alone(subprocess.run, ["sleep", "1000"]).returncode)
+"""
 
 
 @contextmanager
@@ -135,6 +141,20 @@ def test_a_program_that_it_runs_is_ended_and_waited_for(tmp_path: Path) -> None:
         assert program.wait(60) == 128 + signal.SIGTERM
         assert len(servers) == 2 and _none_runs(servers)
     assert (tmp_path / "stopped").read_text() == "[]"
+
+
+def test_a_call_in_another_process_is_ended_and_waited_for(tmp_path: Path) -> None:
+    with _started([sys.executable, "-c", _ALONE], tmp_path) as program:
+        children = psutil.Process(program.pid).children
+        found = await_that(lambda: children(recursive=True), _has_sleep, 60)
+        program.terminate()
+        assert program.wait(60) == 128 + signal.SIGTERM
+        # The tracker of resources, a process of Python's own, notes the end of the program afterwards.
+        await_that(lambda: _none_runs(found), bool, 10)
+
+
+def _has_sleep(found: Sequence[psutil.Process]) -> bool:
+    return any(each.name() == "sleep" for each in found)
 
 
 def test_each_benchmark_is_run_so() -> None:
