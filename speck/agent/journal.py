@@ -27,6 +27,9 @@ class Journal:
         self._path, self._clock = path, clock
         self._lock = threading.Lock()
         self._id, self._entries = self._read()
+        # A full disk may not have taken the last entries of a process that was killed, which the coordinator
+        # has read: it skips the entries with numbers that it has read.
+        self._next = self._entries[-1].number + 1 + MOST if self._entries else 1
 
     @property
     def mark(self) -> str:
@@ -43,13 +46,14 @@ class Journal:
         """Add an entry; on a full disk it is kept in memory."""
         with self._lock:
             entry = JournalEntry(
-                number=self._entries[-1].number + 1 if self._entries else 1,
+                number=self._next,
                 at=self._clock(),
                 job=attempt.job_name,
                 attempt=attempt.number,
                 started=started,
                 text=text,
             )
+            self._next += 1
             self._entries = [*self._entries, entry][-MOST:]
             data = {"format": FORMAT, "id": self._id, "entries": [encode(each) for each in self._entries]}
             try:

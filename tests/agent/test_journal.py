@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -33,12 +35,10 @@ def test_a_journal_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert (name != "", number) == (True, "0")
     first.add(ATTEMPT, "start 2: lost", started=True)
     second = Journal(tmp_path / "journal.json", lambda: 6.0)
+    assert second.mark == f"{name}:1"
     second.add(ATTEMPT, "replaced", started=False)
-    assert second.mark == f"{name}:2"
-    assert [(each.number, each.at, each.started) for each in second.after(0)] == [
-        (1, 5.0, True),
-        (2, 6.0, False),
-    ]
+    assert second.mark == f"{name}:{second.after(1)[0].number}"
+    assert [(each.at, each.started) for each in second.after(0)] == [(5.0, True), (6.0, False)]
     assert [each.text for each in second.after(1)] == ["replaced"]
 
 
@@ -66,6 +66,27 @@ def test_a_full_disk_leaves_the_journal_in_memory(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "missing" / "journal.json")
     journal.add(ATTEMPT, "start 2", started=True)
     assert [each.text for each in journal.after(0)] == ["start 2"]
+
+
+def test_no_number_of_an_entry_that_a_full_disk_did_not_take_is_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.json"
+    killed = Journal(path)
+    killed.add(ATTEMPT, "start 2", started=True)
+    with monkeypatch.context() as patched:
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        patched.setattr("speck.agent.journal.replace_file", full)
+        for run in (3, 4):
+            killed.add(ATTEMPT, f"start {run}", started=True)
+    read = number_in(killed.mark, killed.mark)
+    next_one = Journal(path)
+    assert number_in(killed.mark, next_one.mark) == read  # the same journal
+    next_one.add(ATTEMPT, "start 5", started=True)
+    assert [each.text for each in next_one.after(read)] == ["start 5"]
 
 
 def test_what_was_read_is_counted_for_one_journal() -> None:
