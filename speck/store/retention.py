@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from speck.core.lifecycle import OperationState
 from speck.store import DeletedComposition, Head, Store
 from speck.store.artifacts import Artifacts
 from speck.store.history import History, surplus
@@ -103,8 +104,12 @@ class Retention:
         return bool(gone)
 
     def _needed(self, head: Head) -> set[int]:
-        """The last one, those that hold a form which runs, and that of a job whose end is not done yet."""
-        needed = {head.revision}
+        """The revisions that are still needed.
+
+        These are the last one, the one that an atomic operation goes back to, those that hold a form which
+        runs, and that of a job whose end is not done yet.
+        """
+        needed = {head.revision, *self._way_back(head)}
         desired = self.store.revision(head.name, head.revision).jobs if head.revision else {}
         runs = {each.attempt.job_name: each.revision for each in self.store.attempts()}
         for record in self.store.jobs(head.name):
@@ -115,3 +120,10 @@ class Retention:
             elif record.name not in desired:
                 needed.add(self.history.last_form(head.name, record.name)[0])
         return needed
+
+    def _way_back(self, head: Head) -> Iterator[int]:
+        """The revision to which an atomic operation that was not carried out wholly goes back next."""
+        outcome = self.store.outcome(head.name, head.revision)
+        data = self.store.operation(outcome.operation) if outcome is not None else None
+        if data is not None and data.get("atomic") and data["state"] != OperationState.SUCCEEDED:
+            yield data["base_revision"]

@@ -11,6 +11,7 @@ from speck.apply.operation import Operation
 from speck.coordinator import Services
 from speck.coordinator.changes import Changes
 from speck.core.job import Composition
+from speck.core.settings import HistoryBounds
 from speck.errors import Conflict, Rejected
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition
@@ -117,6 +118,19 @@ def test_an_atomic_apply_goes_back_when_a_job_fails_or_waits(begin: Begin, world
     assert set(world.where()) == {"a", "b"}
     assert [each.job.trigger for each in world.running("b")] == [None]
     assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
+
+
+def test_an_atomic_apply_goes_back_to_a_revision_beyond_the_bound(begin: Begin, world: World) -> None:
+    services = begin()
+    services.coordinator.store.bounds = HistoryBounds(revisions=1)
+    carry_out(services, composition(B))
+    world.fail("submit", REFUSED, name="c")
+    apart = replace(C, source_topic="t8", sink_topic="t9")
+    operation = carry_out(services, composition(FASTER, apart), atomic=True)  # nothing runs the former form
+    assert (operation.state, operation.error) == ("failed", "")
+    services.coordinator.operations.join()
+    assert [each.job.trigger for each in world.running("b")] == [None]
+    assert [each["number"] for each in services.queries.revisions("traffic")] == [3]
 
 
 def test_an_atomic_first_apply_leaves_nothing(begin: Begin, world: World) -> None:
