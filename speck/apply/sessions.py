@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, count
 
+from speck.apply import job_state
 from speck.apply.abandon import Abandoner, dropped_text, lost_text, shut_out
 from speck.apply.context import OperationContext
 from speck.apply.job_events import SessionEnsured, SessionIntended, SessionsDetached
+from speck.apply.job_state import lifecycle_of
 from speck.apply.leaving import count_unread
 from speck.binder.retry import with_retries
 from speck.core.graph import source_of
@@ -40,24 +42,33 @@ class Sessions:
 
         Raises :class:`~speck.errors.SessionOfAnother` for one that belongs to another store.
         """
-        store = self.context.store
-        others, abandoned = self._names_of_others(job), store.abandoned_names(job.source_broker)
-        revision = self.context.operation.revision
-        session = session_for(job, record, store.identity, revision, others, abandoned)
-        known = session in record.sessions
         self._shut_out_abandoned(job)
-        attempts = store.attempts(job.job_name)
+        session, known = self._chosen(job, record)
+        attempts = self.context.store.attempts(job.job_name)
         if known and any(each.attempt.session == session.name for each in attempts):
             self._claim(session)
             return  # ensuring it would take it over from that copy
         made = known and session not in record.unmade_sessions
-        if not known:
-            self.context.note(job.job_name, SessionIntended(session, reads_again(job, record)))
         self._reclaim(session)
         # The reader of a session that is made here finds it, and cannot know that its broker had lost it.
         # Nobody lost one that was never made: writers would send messages of former deployments.
         self.make(session, again=made)
         self.context.note(job.job_name, SessionEnsured(session))
+
+    def _chosen(self, job: Job, record: JobRecord) -> tuple[SessionRecord, bool]:
+        """The session of a job, and true if the job has had it; a new one is written as intended."""
+        store, operation, others = self.context.store, self.context.operation, self._names_of_others(job)
+        # Names are read and written in one block: the reaper records a deleted session that is back as one to
+        # be deleted again, unless a job has it.
+        with store.transaction() as transaction:
+            abandoned = store.abandoned_names(job.source_broker)
+            session = session_for(job, record, store.identity, operation.revision, others, abandoned)
+            known = session in record.sessions
+            if not known:
+                before = lifecycle_of(store, job.job_name, operation.composition)
+                intended = SessionIntended(session, reads_again(job, record))
+                job_state.write(transaction, before, intended)
+        return session, known
 
     def make(self, session: SessionRecord, *, again: bool) -> None:
         """Have its broker make a session, unless it is there; ``again``: the broker may have lost it."""

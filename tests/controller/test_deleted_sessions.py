@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from speck.apply import sessions
 from speck.controller.deleted_sessions import KEPT, RETRY
+from speck.store import SessionRecord
 from speck.store.abandoned import LOOKS
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import make_job
@@ -85,6 +89,30 @@ def test_a_session_that_a_job_has_again_stays(
     after(bench, LOOKS[0])
     assert list(world.broker(BROKER).sessions.values()) == ["in"]
     assert (bench.store.deleted_sessions(), texts(bench)) == ([], [])
+
+
+def test_a_session_that_is_back_while_a_job_gets_it_stays(
+    bench: Bench, world: World, lose_deletion: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_deletion()
+    bench.clock.now += LOOKS[0]
+    deletion = world.hold("delete_session", address=BROKER)
+    reaping = threading.Thread(target=bench.coordinator.reaper.reap)
+    choose = sessions.session_for
+
+    def chosen(*arguments: Any) -> SessionRecord:
+        found = choose(*arguments)
+        if reaping.ident is None:
+            reaping.start()
+            reaping.join(0.5)  # it looks at the broker before the choice is written, or waits for that
+        return found
+
+    monkeypatch.setattr(sessions, "session_for", chosen)
+    bench.apply(JOB)
+    deletion.release()
+    reaping.join()
+    assert list(world.broker(BROKER).sessions.values()) == ["in"]
+    assert bench.store.abandoned_sessions() == []
 
 
 def test_a_broker_that_is_away_is_asked_again(
