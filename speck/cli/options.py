@@ -134,8 +134,9 @@ def waves_options(function: _Function) -> _Function:
         "waves",
         multiple=True,
         metavar="SITES",
-        help="Change these sites first: SITE,SITE, a number, or a share such as 10%. Each further --wave is "
-        "the next one; the remaining sites are the last. If a wave fails, all sites are rolled back.",
+        help="Change these sites first: SITE,SITE, a number (site/2 is the site named 2), or a share such as "
+        "10%. Each further --wave is the next one; the remaining sites are the last. If a wave fails, all "
+        "sites are rolled back.",
     )(settle_option(function))
 
 

@@ -203,8 +203,8 @@ def remove(client: Client, name: str, as_json: bool) -> None:
     "waves",
     multiple=True,
     metavar="SITES",
-    help="Upgrade these sites first: SITE,SITE, a number, or a share such as 10%. Each further --wave is the "
-    "next one; the remaining sites are the last [default: one site first].",
+    help="Upgrade these sites first: SITE,SITE, a number (site/2 is the site named 2), or a share such as "
+    "10%. Each further --wave is the next one; the remaining sites are the last [default: one site first].",
 )
 @settle_option
 @click.option(

@@ -1,7 +1,8 @@
 """Waves: a change is made at some sites first, and at the others once the jobs of the first run.
 
 A wave is written as the names of its sites, ``edge-a,edge-b``, or as a number or a share of the sites with
-changes, ``1`` or ``10%``, in the order of their names.  All sites that no wave names are the last wave.
+changes, ``1`` or ``10%``, in the order of their names.  ``site/1`` is the site with the name ``1``.  All
+sites that no wave names are the last wave.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from speck.core.rewiring import Rewiring
 from speck.errors import Fault, InvalidInput
 
 _COUNT = re.compile(r"(\d{1,6})(%?)")
+_SITE = "site/"  # may precede a name, as in kubectl: one of digits alone would be a number of sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ def _counted(count: re.Match[str], left: Sequence[str], total: int) -> tuple[str
 
 
 def _named(text: str, known: Collection[str]) -> tuple[str, ...]:
-    names = tuple(each.strip() for each in text.split(","))
+    names = tuple(each.strip().removeprefix(_SITE) for each in text.split(","))
     if unknown := [each for each in names if each not in known]:
         raise _wrong(
             f"wave {text!r} names {unknown[0]!r}, which is not a site of the inventory (expected SITE,SITE, "

@@ -39,6 +39,7 @@ def groups(*texts: str, plan: Plan | None = None) -> list[str]:
         (("s2",), ["s2", "s1 s3 s4 s5"]),
         (("s2,s4", "s1"), ["s2 s4", "s1", "s3 s5"]),
         ((" s2 , s4 ",), ["s2 s4", "s1 s3 s5"]),
+        (("site/s2, s4",), ["s2 s4", "s1 s3 s5"]),
         (("1", "2"), ["s1", "s2 s3", "s4 s5"]),
         (("20%", "50%"), ["s1", "s2 s3 s4", "s5"]),
         (("1%",), ["s1", "s2 s3 s4 s5"]),
@@ -84,11 +85,19 @@ def test_a_resumed_roll_out_takes_no_name_of_a_site_for_a_number_of_sites() -> N
     assert waves_of(texts_of(found), updated("a", names=names), sites, known, resumed=True) == found
 
 
+def test_a_site_whose_name_is_a_number_may_be_a_wave() -> None:
+    plan, sites = updated(names=("a", "b", "c")), {"a": "1", "b": "2", "c": "3"}
+    waves = waves_of(("site/2",), plan, sites, ("1", "2", "3"))
+    assert [each.sites for each in waves] == [("2",), ("1", "3")]
+    assert site_waves(("site/2",), ("1", "2", "3"), ("1", "2", "3")) == [("2",), ("1", "3")]
+
+
 @pytest.mark.parametrize(
     ("texts", "fault"),
     [
         (("s9",), "names 's9', which is not a site of the inventory"),
         (("s1,",), "names '', which is not a site"),
+        (("site/9",), "names '9', which is not a site"),
         (("",), "names '', which is not a site"),
         (("0",), r"wave '0' has no sites \(expected 1 or more, or 1% to 100%\)"),
         (("101%",), "wave '101%' has no sites"),

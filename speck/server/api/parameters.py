@@ -189,8 +189,9 @@ class ApplyQuery(DeletionQuery):
         fields.String(),
         load_default=list,
         metadata={
-            "description": "sites to change first: SITE,SITE, a number of sites, or a share such as 10%; "
-            "each further one is the next wave, and all other sites are the last; implies `atomic`"
+            "description": "sites to change first: SITE,SITE, a number of sites (`site/2` is the site named "
+            "`2`), or a share such as 10%; each further one is the next wave, and all other sites are "
+            "the last; implies `atomic`"
         },
     )
     settle = fields.Float(

@@ -46,8 +46,9 @@ class UpgradeQuery(Schema):
         fields.String(),
         load_default=list,
         metadata={
-            "description": "sites to upgrade first: SITE,SITE, a number of sites, or a share such as 10%; "
-            "each further one is the next wave, and all other sites are the last; none: one site first"
+            "description": "sites to upgrade first: SITE,SITE, a number of sites (`site/2` is the site named "
+            "`2`), or a share such as 10%; each further one is the next wave, and all other sites are "
+            "the last; none: one site first"
         },
     )
     settle = fields.Float(
