@@ -27,7 +27,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -110,9 +110,10 @@ class Store:
             self._database.close()
             raise
 
-    def _beyond(self, kind: Kind[Any], number: int, bound: int) -> Iterator[bytes]:
+    def _beyond(self, kind: Kind[Any], number: int, bound: int) -> list[bytes]:
         """The keys of the numbered records that a bound leaves no room for; ``number`` is the next one."""
-        return (key for key in self._database.keys(kind.beginning()) if _number_in(key) < number - bound)
+        with self._database.scan(kind.beginning()) as found:  # which ends at the first record to keep
+            return list(takewhile(lambda key: _number_in(key) < number - bound, (key for key, _ in found)))
 
     @property
     def database(self) -> Database:

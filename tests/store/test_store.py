@@ -27,6 +27,7 @@ from speck.store import (
     SessionRecord,
     Store,
 )
+from speck.store import store as store_module
 from speck.store.leveldb.database import Database
 from speck.testing.waiting import eventually
 from testbed.benches.jobs_by_hand import make_job
@@ -198,6 +199,22 @@ def test_a_lower_bound_holds_for_the_events_that_are_there_too(tmp_path: Path) -
     with Store(tmp_path / "store", bounds) as store:
         store.add_events([Event(1.0, "started", "11", automatic=True)])
         assert [each.message for each in store.events()] == ["6", "8", "9", "10", "11"]
+
+
+def test_the_events_within_a_bound_are_not_read_at_the_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path / "store") as store:
+        store.add_events(Event(1.0, "k", f"{number}") for number in range(50))
+    numbers = list[int]()
+
+    def noted(key: bytes) -> int:
+        numbers.append(int(key.rpartition(b"/")[2]))
+        return numbers[-1]
+
+    monkeypatch.setattr(store_module, "_number_in", noted)
+    with Store(tmp_path / "store", HistoryBounds(events=48)):
+        assert numbers == [0, 1, 2]
 
 
 def test_oldest_operations_are_forgotten(tmp_path: Path) -> None:
