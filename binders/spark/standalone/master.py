@@ -32,6 +32,7 @@ ANSWER_TIMEOUT = 10.0  # s, for the whole answer
 ACTIVE = frozenset({"SUBMITTED", "RUNNING"})  # of a driver's states: it runs, or will
 
 _LEADS = "ALIVE"  # of a master's states (RecoveryState of Spark)
+_NOT_LEADING = "Current state is not alive"  # how its REST server refuses a driver in any other state
 
 # Advice for a port without a server, or with another one.
 _EXPECTED = {
@@ -183,11 +184,17 @@ class Master:
             raise OutcomeUnknown(message, address=self.address) from error
 
     def create(self, request: Mapping[str, Any]) -> str:
-        """Submit a driver; returns its id."""
+        """Submit a driver; returns its id.
+
+        Raises :class:`~speck.errors.Unreachable` for a master that does not lead, which starts nothing.
+        """
         content = self._json("POST", f"{self.rest}/v1/submissions/create", "REST server (rest_port)", request)
         identifier = content.get("submissionId")
         if not content.get("success") or not isinstance(identifier, str):
             message = first_line(str(content.get("message") or "no reason given"))
+            if message.startswith(_NOT_LEADING):
+                text = f"Spark master {self.address} does not lead: {message}"
+                raise Unreachable(text, address=self.address)
             raise Rejected(f"Spark master {self.address} rejects the driver: {message}", address=self.address)
         return identifier
 
