@@ -38,7 +38,7 @@ class ClusterState:
         self.metrics = MetricsCollector()
         self.processor_share = ProcessorShare(LEAST_WORK)
         self.labels: dict[str, Labels] = {}  # by job id
-        self.live: set[str] = set()  # ids of running jobs that this process has not stopped
+        self.live: set[str] = set()  # ids of running jobs that this process has not stopped, as last listed
         self.stopped: set[str] = set()  # ids of jobs stopped by this process, which may still be listed
         self.pending_submits: dict[str, PendingSubmit] = {}  # by attempt
         self.submission_lock = SubmissionLock()

@@ -28,7 +28,10 @@ class JarGarbageCollector:
 
     def live_jobs(self) -> list[JobLine]:
         """The jobs that have not ended."""
-        return [line for line in self.rest.jobs().values() if not line.ended]
+        known = list(self.cluster.live)  # a job that starts during the request may not be listed
+        lines = [line for line in self.rest.jobs().values() if not line.ended]
+        self.cluster.live.difference_update({*known} - {line.id for line in lines})
+        return lines
 
     def labels(self, job: str) -> Labels:
         """The labels of a job; fetched from the cluster once."""
