@@ -185,31 +185,6 @@ def test_a_query_of_one_site_may_stay_whole(bench: Bench) -> None:
     assert kinds_of(bench.plan(one)) == {"Keep"}
 
 
-BEST = """- job_name: best
-  engine: flink
-  site: any
-  with: q5.rest
-  source_broker: D
-  sink_broker: D
-  sql: SELECT auction FROM q5 WHERE n > 5
-  sink_topic: results/best
-"""
-
-
-@pytest.mark.parametrize(("rule", "at_d"), [("with", True), ("apart", False)])
-def test_a_rule_about_the_rest_holds_for_a_query_that_stays_whole(
-    bench: Bench, rule: str, at_d: bool
-) -> None:
-    text = TEXT.replace("at: [A, B]", "at: D") + BEST.replace("with:", f"{rule}:")
-    planned = bench.plan(text)
-    best = planned.desired["best"]
-    assert planned.desired.keys() == {"q5", "best"}
-    assert (best.with_job, best.apart) == (("q5", ()) if at_d else (None, ("q5",)))
-    assert (best.site == "D") is at_d
-    bench.apply(text)
-    assert kinds_of(bench.plan(text)) == {"Keep"}
-
-
 ONE = TEXT.replace("at: [A, B]", "at: A")
 WHOLE = ONE.replace("  cut: auto\n  rest: D\n", "  site: A\n  upgrade: stateless\n")
 CUT = ONE.replace("  cut: auto\n", "  cut: columns\n  upgrade: stateless\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from speck.coordinator.placing.placer import Placer
 from speck.core.graph import sinks_of
 from speck.core.job import Composition, Job
 from speck.core.placement import PlacementOptions
+from speck.errors import Fault, InvalidInput
 from speck.placement.cost import Figures, combined, evaluate, wire
 from speck.placement.cuts import Vector, best, choose
 from speck.placement.explain import traffic
@@ -36,7 +37,8 @@ class CutChooser:
         """The composition with a cut for each input, and the reason by job name.
 
         What runs keeps its cut unless another one lowers the objective by more than the ``min_gain`` of
-        ``placement``.  ``none`` stays: its state is that of a job of another name.
+        ``placement``.  ``none`` stays: its state is that of a job of another name.  Raises
+        :class:`~speck.errors.InvalidInput` for a rule that names the input job of a query without a cut.
         """
         queries = list(queries_with_cuts(composition))
         if not queries:
@@ -45,7 +47,7 @@ class CutChooser:
         running = {} if head.deleting else self.deployments.desired(head)
         inputs = self.placer.inputs()
         model = self.placer.models.present(composition, inputs)
-        jobs, notes = dict(composition.jobs), dict[str, str]()
+        jobs, notes, faults = dict(composition.jobs), dict[str, str](), list[Fault]()
         for query in queries:
             choice = CutChoice(
                 query, running, composition, inputs, model, self.placer.models, self.corrections
@@ -54,9 +56,12 @@ class CutChooser:
                 del jobs[name]
             vector = choice.vector()
             if vector == (NO_CUT,):  # what shares a site with the windows, or none, does so with the whole
+                faults += _rules_without_input(query, jobs.values())
                 jobs = {name: _renamed(job, query.rest, query.name) for name, job in jobs.items()}
             jobs |= query.jobs(vector)
             notes |= choice.notes(vector)
+        if faults:
+            raise InvalidInput(faults, f"composition {composition.name!r}")
         return replace(composition, jobs=jobs), notes
 
 
@@ -200,6 +205,17 @@ class CutChoice:
     def _with(self, name: str, cut: str) -> Vector:
         earliest = zip(self.query.inputs, self.query.earliest, strict=True)
         return tuple(cut if each == name else first for each, first in earliest)
+
+
+def _rules_without_input(query: CutQuery, jobs: Iterable[Job]) -> Iterator[Fault]:
+    """A fault for each rule that names the input job of a query that stays whole, which has none."""
+    right = f"expected {query.rest!r}, which stands for the whole query, or a fixed 'cut' of {query.name!r}"
+    for job in jobs:
+        rules = [("with", job.with_job), *(("apart", each) for each in job.apart)]
+        for rule, name in rules:
+            if name in query.inputs:
+                message = f"{rule} {name!r} names no job, as {query.name!r} runs without a cut ({right})"
+                yield Fault(message, job=job.job_name, field=rule, value=name)
 
 
 def _renamed(job: Job, old: str, new: str) -> Job:
