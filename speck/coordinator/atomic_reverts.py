@@ -56,6 +56,8 @@ class AtomicReverts:
             data = self.store.operation(outcome.operation) if outcome is not None else None
             if outcome is None or data is None or outcome.state is RevisionState.APPLIED or head.deleting:
                 continue
+            if self.operations.live(outcome.operation) is not None:
+                continue  # it was resumed: its own thread reverts it, and a second way back would be refused
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
             if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
                 operation = Operation.from_dict(data, self.operations.clock)

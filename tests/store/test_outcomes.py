@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from speck.apply.operation import Operation
 from speck.coordinator import Services
 from speck.coordinator.changes import Changes
+from speck.core.change import Change, Rollback
 from speck.core.job import Composition
 from speck.core.settings import HistoryBounds
 from speck.errors import Conflict, Rejected
@@ -167,6 +170,32 @@ def test_an_atomic_apply_is_taken_back_after_a_restart(begin: Begin, world: Worl
     services.coordinator.operations.join()
     assert set(world.where()) == {"a"}
     assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
+
+
+def test_an_atomic_apply_is_taken_back_once_if_it_fails_while_the_server_starts(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = begin()
+    carry_out(services, composition(A))
+    world.fail("submit", REFUSED, name="b")
+    reached, carry_on, carry = threading.Event(), threading.Event(), Changes.carry_out
+
+    def slow(changes: Changes, change: Change, *rest: Any) -> Any:
+        if isinstance(change, Rollback) and not reached.is_set():
+            reached.set()
+            assert carry_on.wait(30)
+        return carry(changes, change, *rest)
+
+    monkeypatch.setattr(Changes, "carry_out", slow)
+    operation, _ = user.apply(services.coordinator, composition(A, B), atomic=True)
+    assert reached.wait(30)
+    services.coordinator.reverts.resume()  # as a start does after it has resumed the operation
+    carry_on.set()
+    assert operation.wait(30)
+    services.coordinator.operations.join()
+    found = services.queries.operations.data(operation.id)
+    assert (found["error"], found["replaced_by"] != "") == ("", True)
+    assert outcomes(services)[1:] == [("rolled back", 3), ("applied", None)]
 
 
 def test_an_atomic_apply_that_cannot_be_taken_back_after_a_restart_says_so_and_stays(
