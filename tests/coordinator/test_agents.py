@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,27 @@ def test_a_site_that_joins_again_has_the_addresses_of_its_jobs(store: Store, clo
     used.clear()
     assert enrolment.join(request(code, other)).site.name == "street"
     assert {"sc://street:15002", "sc://other:15002"} <= set(changed[-1])
+
+
+def test_no_job_comes_to_the_addresses_of_a_site_while_it_joins(store: Store, clock: Clock) -> None:
+    frozen: list[bool] = []
+    asked: list[bool] = []
+
+    @contextmanager
+    def freeze() -> Iterator[None]:
+        frozen.append(True)
+        yield
+        frozen.pop()
+
+    def none_at(*_: object) -> list[str]:
+        asked.append(bool(frozen))
+        return []
+
+    enrolment = enrolment_on(store, clock, frozen=freeze, taken=lambda: frozenset(none_at()), jobs_at=none_at)
+    joined(enrolment)
+    other = ENTRY | {"spe_address": "sc://other:15002"}
+    enrolment.join(request(enrolment.invite("street").code, other))
+    assert asked == [True, True, True]
 
 
 def test_what_a_site_says_of_itself_is_bounded(enrolment: Enrolment) -> None:

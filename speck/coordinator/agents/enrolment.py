@@ -300,7 +300,8 @@ class Enrolment:
         code = JoinCode.parse(request.code)
         if code.server != server_mark(self.store.identity):
             raise _wrong("the code belongs to another server (expected one that this server printed)")
-        with self._lock:
+        self._usable(code, self.clock())  # before anything is frozen: anyone may try a code
+        with self.frozen(), self._lock:  # no job comes meanwhile to the addresses that are checked
             token, inventory = self._admit(request, code)
             addresses = self.inventory.addresses_at(code.site) | inventory.addresses_at(code.site)
             self.inventory.replace(inventory)
