@@ -76,7 +76,11 @@ class History:
     def revisions(self, name: str) -> list[dict[str, Any]]:
         """A composition's revisions, oldest first, without their jobs."""
         numbers, outcomes = self.store.revision_numbers(name), self.store.outcomes(name)
-        return [self._summary(name, number) | _outcome_data(outcomes.get(number)) for number in numbers]
+        found = []
+        for number in numbers:
+            with suppress(NotFound):  # it was forgotten just now
+                found.append(self._summary(name, number) | _outcome_data(outcomes.get(number)))
+        return found
 
     def _summary(self, name: str, number: int) -> dict[str, Any]:
         # A revision never changes, and to read a hundred of them with a thousand jobs each takes its time.
@@ -169,7 +173,8 @@ class History:
     def _forms(self, name: str, job: str) -> Iterator[tuple[int, Job | None]]:
         """The revisions of a composition, the last one first, by number, each with the job's form there."""
         for number in reversed(self.store.revision_numbers(name)):
-            yield number, self.store.revision_once(name, number).jobs.get(job)
+            with suppress(NotFound):  # it was forgotten just now
+                yield number, self.store.revision_once(name, number).jobs.get(job)
 
     def _last(self, name: str, job: str, accept: Callable[[Job], bool]) -> tuple[int, Job] | None:
         """The last revision whose form of a job is accepted, by number, and that form; ``None`` for none."""

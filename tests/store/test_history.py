@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -15,6 +15,7 @@ import pytest
 from speck.apply.operation import Operation
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator, Queries, Services, build
+from speck.coordinator.queries import compositions
 from speck.core.change import Request, Rollback
 from speck.core.graph import Endpoint
 from speck.core.placement import PlacementOptions
@@ -22,6 +23,9 @@ from speck.core.settings import HistoryBounds, Settings
 from speck.errors import Busy, InvalidInput, NotFound, Rejected, StaleRevision
 from speck.store import Head, Revision, Store
 from speck.store.history import History, count, differences, surplus
+from speck.store.maintenance import repair
+from speck.store.maintenance.integrity import Finding
+from speck.store.transaction import Record
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import CODE, chain, code_hash, composition, make_job, write_code
 from testbed.benches.user import carry_out
@@ -431,6 +435,36 @@ def test_deleted_compositions_are_bounded_with_their_code(
     again = begin(HistoryBounds(deleted=2))
     assert [each["name"] for each in again.queries.deleted_compositions()] == ["third", "second"]
     assert again.queries.check_store() == []
+
+
+def test_a_revision_that_is_forgotten_meanwhile_is_left_out(
+    begin: Callable[..., Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = begin(HistoryBounds(revisions=1))
+    for trigger in ("1 second", "2 seconds"):
+        carry_out(services.coordinator, composition(replace(A, trigger=trigger)))
+    monkeypatch.setattr(Store, "revision_numbers", lambda *_: [1, 2])  # as before the first one was forgotten
+    history = services.coordinator.deployments.history
+    assert [each["number"] for each in history.revisions("traffic")] == [2]
+    assert history.last_form_of("traffic", "a", "of no revision") is None
+
+
+def test_code_that_is_forgotten_during_a_check_is_no_fault(
+    begin: Callable[..., Services], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = begin(HistoryBounds(revisions=1))
+    other = replace(A, job_path="other.py", code_hash=code_hash("other.py"))
+    carry_out(services.coordinator, composition(other))
+
+    def check(records: Sequence[Record], directory: Path) -> list[Finding]:
+        carry_out(services.coordinator, composition(A))
+        return repair.check(records, directory)
+
+    monkeypatch.setattr(compositions, "check", check)
+    assert services.queries.check_store() == []
+    carry_out(services.coordinator, composition(replace(A, trigger="1 second")))
+    kept = services.coordinator.store.directory / "artifacts"
+    assert [each.name for each in kept.iterdir()] == [A.code_hash]  # the other code is forgotten afterwards
 
 
 # --- the audit log

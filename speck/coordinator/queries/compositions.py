@@ -30,6 +30,7 @@ from speck.store.abandoned import AbandonedAttempt
 from speck.store.deployments import Deployments, Snapshot
 from speck.store.history import History
 from speck.store.maintenance.backup import archive
+from speck.store.maintenance.integrity import Finding
 from speck.store.maintenance.repair import check
 from speck.store.retention import Retention, deletion_order
 from speck.store.sizes import sizes
@@ -322,6 +323,10 @@ class Queries:
 
     def check_store(self) -> list[dict[str, str]]:
         """The faults of the store as it is now; a check that is under way is shared, as it reads all code."""
-        store = self.deployments.store
-        found = self._calls.of("check", lambda: check(store.records(), store.directory))
+        found = self._calls.of("check", self._checked)
         return [{"what": each.what, "message": each.message} for each in found]
+
+    def _checked(self) -> list[Finding]:
+        store = self.deployments.store
+        with self.retention.code_pinned():  # the records that were read name it, also if it is to go
+            return check(store.records(), store.directory)
