@@ -10,7 +10,7 @@ from speck.apply.operations import Operations
 from speck.coordinator.changes import Changes
 from speck.core.change import DeleteComposition, Request, Rollback
 from speck.core.lifecycle import OperationState, RevisionState
-from speck.errors import SpeckError
+from speck.errors import ShuttingDown, SpeckError
 from speck.store import Store
 
 _log = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ class AtomicReverts:
             back, _ = self.changes.carry_out(
                 Rollback(name, base) if base else DeleteComposition(name), request
             )
+        except ShuttingDown:  # it began while this was planned
+            return ""
         except SpeckError as error:
             return f"not reverted: {error}"
         except Exception as error:  # a defect: it must not keep the server from starting

@@ -172,6 +172,29 @@ def test_an_atomic_apply_is_taken_back_after_a_restart(begin: Begin, world: Worl
     assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
 
 
+def test_an_atomic_apply_is_taken_back_after_a_restart_that_began_while_that_was_planned(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services, carry = begin(), Changes.carry_out
+    carry_out(services, composition(A))
+    world.fail("submit", REFUSED, name="c")
+    apart = replace(C, source_topic="t8", sink_topic="t9")
+
+    def closing(changes: Changes, change: Change, *rest: Any) -> Any:
+        if isinstance(change, Rollback):
+            services.coordinator.operations.refuse_new()
+        return carry(changes, change, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Changes, "carry_out", closing)
+        operation = carry_out(services, composition(A, B, apart), atomic=True)
+    assert (operation.state, operation.replaced_by, operation.error) == ("failed", "", "")
+    services = begin()
+    services.coordinator.operations.join()
+    assert set(world.where()) == {"a"}
+    assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
+
+
 def test_an_atomic_apply_is_taken_back_once_if_it_fails_while_the_server_starts(
     begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
