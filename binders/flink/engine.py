@@ -16,7 +16,7 @@ from typing import TypeVar
 from binders.flink import logs, plan, probes
 from binders.flink.healthcheck import checkup_of
 from binders.flink.rest.client import FlinkRest
-from binders.flink.rest.overviews import JobLine
+from binders.flink.rest.overviews import FALTERING, JobLine
 from binders.flink.rest.requests import FlinkRefused, NotReady
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.rest.validation import total
@@ -54,7 +54,6 @@ SETTINGS_FRESH = 10.0  # s, for which a cluster's settings are cached
 _GONE = ("CANCELED", "FINISHED")  # states of jobs without metrics
 # SUSPENDED: the job's JobManager has ended, and another one is to recover the job.
 _STARTING = frozenset({"INITIALIZING", "CREATED", "RECONCILING", "SUSPENDED"})
-_FALTERING = frozenset({"RESTARTING", "FAILING"})
 
 _T = TypeVar("_T")
 
@@ -339,7 +338,7 @@ class FlinkEngine(EngineBinder):
             return (JobState.RUNNING, "") if line.up else (JobState.STARTING, _waiting(line))
         if line.state in _STARTING:
             return JobState.STARTING, line.state.lower()
-        if line.state in _FALTERING:
+        if line.state in FALTERING:
             return JobState.STARTING, f"{line.state.lower()} after: {self._failure(job)}"
         if line.state == "FAILED":
             return JobState.FAILED, self._failure(job)

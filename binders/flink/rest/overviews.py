@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+FALTERING = frozenset({"RESTARTING", "FAILING"})  # after a failure, from which it may recover
 
 _PLACED = ("running", "initializing", "deploying", "finished")
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from binders.flink.rest.client import FlinkRest
-from binders.flink.rest.overviews import ENDED
+from binders.flink.rest.overviews import ENDED, FALTERING
 from binders.flink.rest.requests import FlinkRefused
 from binders.flink.rest.stack_trace import root_cause
 from binders.flink.state import locations
@@ -33,7 +33,6 @@ _NOT_READY = (
 )
 # And about a savepoint that it cannot delete because it does not exist.
 _NOT_FOUND = ("FileNotFoundException", "NoSuchFileException", "Cannot find")
-_FALTERING = ("RESTARTING", "FAILING")
 _ENDED = (None, *ENDED)  # the job has ended, or is not known
 
 
@@ -85,7 +84,7 @@ class SavepointManager:
         for number, pause in enumerate(_pauses()):
             if state in _ENDED:
                 break
-            if not directory or state in _FALTERING or time.monotonic() > deadline:
+            if not directory or state in FALTERING or time.monotonic() > deadline:
                 self._cancel(job)
                 break
             if state == "RUNNING":
@@ -107,7 +106,7 @@ class SavepointManager:
             return str(location)
         trace = str((outcome.get("failure-cause") or {}).get("stack-trace", ""))
         state = self._rest.job_state(job)
-        if state in _ENDED or state in _FALTERING or any(text in trace for text in _NOT_READY):
+        if state in _ENDED or state in FALTERING or any(text in trace for text in _NOT_READY):
             return None
         raise Rejected(
             f"job {handle.details.get('job', job)!r} keeps running at {self._rest.address}: "
