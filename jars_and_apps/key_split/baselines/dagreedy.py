@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from jars_and_apps.key_split.baselines.hot_keys import Floats, HotKeys
+from jars_and_apps.key_split.baselines.hot_keys import Floats, HotKey, HotKeys, Parts
 from jars_and_apps.key_split.baselines.loads import Loads
-from jars_and_apps.key_split.partitioners.counts import Counted, Counts
+from jars_and_apps.key_split.partitioners.counts import Counts
 from jars_and_apps.key_split.partitioners.fill import fill
 from jars_and_apps.key_split.partitioners.holders import Holders
 from jars_and_apps.key_split.partitioners.options import Option, Options, read
-from jars_and_apps.key_split.partitioners.placement import Pieces
 from jars_and_apps.key_split.partitioners.protocol import Setting
 
 
@@ -37,29 +36,19 @@ class DaGreedy(HotKeys):
         self._bonus = options["alpha"] / (1 - options["alpha"])
         self._hot = options["hot"]
 
-    def _place(
-        self,
-        counted: Counted,
-        places: NDArray[np.int64],
-        rows: Floats,
-        whole: NDArray[np.int32],
-        batch: int,
-    ) -> Pieces:
-        pieces: Pieces = {}
-        keys = self._counts.hashes[counted.keys[places]].tolist()
-        known = zip(places.tolist(), keys, counted.rows[places].tolist(), whole[places].tolist(), strict=True)
-        for place, key, count, owner in known:
-            holding = self._holders.of(key) or [owner]
-            given = self._given(rows, holding, count)
-            rows += given
-            found = [(worker, int(given[worker])) for worker in np.flatnonzero(given).tolist()]
-            whole[place] = found[0][0]
-            if len(found) > 1:
-                pieces[place] = found
-            if len(holding) > 1 or found != [(owner, count)]:
-                first = () if self._holders.of(key) else holding
-                self._holders.mark(key, (*first, *(each for each, _ in found)), self._counts.slide)
-        return pieces
+    def _place(self, keys: Sequence[HotKey], rows: Floats, batch: int) -> list[Parts]:
+        return [self._placed(key, rows) for key in keys]
+
+    def _placed(self, key: HotKey, rows: Floats) -> Parts:
+        known = self._holders.of(key.hash)
+        holding = known or [key.owner]
+        given = self._given(rows, holding, key.rows)
+        rows += given
+        parts = [(worker, int(given[worker])) for worker in np.flatnonzero(given).tolist()]
+        if len(holding) > 1 or parts != [(key.owner, key.rows)]:
+            first = () if known else holding
+            self._holders.mark(key.hash, (*first, *(worker for worker, _ in parts)), self._counts.slide)
+        return parts
 
     def _given(self, rows: Floats, holding: list[int], count: int) -> Floats:
         """The rows of one key for each worker: holders first, until one that has none of it scores higher."""

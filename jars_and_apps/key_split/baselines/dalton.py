@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jars_and_apps.key_split.baselines.hot_keys import Floats, HotKeys
+from jars_and_apps.key_split.baselines.hot_keys import Floats, HotKey, HotKeys, Parts
 from jars_and_apps.key_split.baselines.loads import Loads
-from jars_and_apps.key_split.partitioners.counts import Counted, Counts
+from jars_and_apps.key_split.partitioners.counts import Counts
 from jars_and_apps.key_split.partitioners.holders import Holders
 from jars_and_apps.key_split.partitioners.options import Option, Options, read
-from jars_and_apps.key_split.partitioners.placement import Pieces
 from jars_and_apps.key_split.partitioners.protocol import Arrays, Setting
 
 Ints = NDArray[np.int64]
@@ -85,54 +85,35 @@ class Dalton(HotKeys):
         """The workers among which exploration draws."""
         return np.array(holders) if len(holders) >= self._cap else self._used
 
-    def _place(
-        self,
-        counted: Counted,
-        places: Ints,
-        rows: Floats,
-        whole: NDArray[np.int32],
-        batch: int,
-    ) -> Pieces:
-        """Place the hot keys, a block of each in turn."""
+    def _place(self, keys: Sequence[HotKey], rows: Floats, batch: int) -> list[Parts]:
+        """Place a block of each key in turn."""
         chance = np.random.Generator(np.random.Philox(key=self._setting.seed, counter=batch))
-        keys = [
-            _Key(self, hash_, owner, count)
-            for hash_, owner, count in zip(
-                self._counts.hashes[counted.keys[places]].tolist(),
-                whole[places].tolist(),
-                counted.rows[places].tolist(),
-                strict=True,
-            )
-        ]
-        open_keys = keys
+        placed = [_Key(self, key) for key in keys]
+        open_keys = placed
         while open_keys:
             for key in open_keys:
                 block = min(max(int(rows.mean()) // _BLOCK, _LEAST_BLOCK), _MOST_BLOCK, key.remaining)
                 key.place(block, rows, chance)
             open_keys = [key for key in open_keys if key.remaining]
-        if sum(len(key.holders) >= self._cap for key in keys) >= _CROWDED * len(keys) > 0:
+        if sum(len(key.holders) >= self._cap for key in placed) >= _CROWDED * len(placed) > 0:
             self._cap = min(self._cap + 1, self._most)
-        pieces: Pieces = {}
-        for place, key in zip(places.tolist(), keys, strict=True):
-            whole[place] = next(iter(key.given))
-            if len(key.given) > 1:
-                pieces[place] = list(key.given.items())
+        for key in placed:
             if len(key.holders) > 1:
                 first = () if self._holders.of(key.hash) else key.holders
                 self._holders.mark(key.hash, (*first, *key.given), self._counts.slide)
-        return pieces
+        return [list(key.given.items()) for key in placed]
 
 
 class _Key:
     """A hot key of a batch, while its rows are placed."""
 
-    def __init__(self, of: Dalton, hash_: int, owner: int, rows: int) -> None:
-        self.hash, self.remaining = hash_, rows
+    def __init__(self, of: Dalton, key: HotKey) -> None:
+        self.hash, self.remaining = key.hash, key.rows
         self.given: dict[int, int] = {}
-        self._of, self._owner = of, owner
-        self.holders = of._holders.of(hash_) or [owner]
+        self._of, self._owner = of, key.owner
+        self.holders = of._holders.of(key.hash) or [key.owner]
         fresh = np.where(of._setting.weights > 0, _FIRST_VALUE, -math.inf)
-        self._values = of._values.setdefault(hash_, fresh)
+        self._values = of._values.setdefault(key.hash, fresh)
 
     def place(self, block: int, rows: Floats, chance: np.random.Generator) -> None:
         """Place this number of its rows: some explore, each separately, the rest go to the greatest value."""

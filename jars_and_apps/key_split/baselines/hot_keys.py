@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,16 @@ from jars_and_apps.key_split.partitioners.placement import Pieces, workers_of
 from jars_and_apps.key_split.partitioners.protocol import Arrays, MetricsWindow, Routing, Setting
 
 Floats = NDArray[np.float64]
+Parts = list[tuple[int, int]]
+"""The workers that get rows of a key, each with the number of its rows; at least one."""
+
+
+class HotKey(NamedTuple):
+    """A hot key in a batch: its hash, the worker that owns it, and its rows."""
+
+    hash: int
+    owner: int
+    rows: int
 
 
 class HotKeys:
@@ -53,7 +64,12 @@ class HotKeys:
         cold = np.bincount(whole[~hot], weights=counted.rows[~hot], minlength=self._setting.workers)
         rows = np.asarray(self._loads.rows() + cold, np.float64)
         rows += np.bincount(counted.others, minlength=len(rows))
-        pieces = self._place(counted, np.flatnonzero(hot), rows, whole, batch)
+        places = np.flatnonzero(hot)
+        parts = self._place(self._hot_keys(counted, places), rows, batch)
+        whole[places] = [each[0][0] for each in parts]
+        pieces: Pieces = {
+            place: each for place, each in zip(places.tolist(), parts, strict=True) if len(each) > 1
+        }
         workers = workers_of(counted, whole, pieces, self._counts.table.size)
         self._loads.add(np.bincount(workers, minlength=len(rows)))
         return Routing(workers, threshold)
@@ -67,16 +83,12 @@ class HotKeys:
     def observe(self, window: MetricsWindow) -> None:
         """Take no notice of what was measured."""
 
-    def _place(
-        self,
-        counted: Counted,
-        places: NDArray[np.int64],
-        rows: Floats,
-        whole: NDArray[np.int32],
-        batch: int,
-    ) -> Pieces:
-        """Place the keys at these ``places`` of ``counted``, and add their rows to those of the workers.
+    def _hot_keys(self, counted: Counted, places: NDArray[np.int64]) -> list[HotKey]:
+        """The keys at these places of ``counted.keys``."""
+        slots = counted.keys[places]
+        hashes, owners = self._counts.hashes[slots].tolist(), self._counts.owner[slots].tolist()
+        return list(map(HotKey, hashes, owners, counted.rows[places].tolist()))
 
-        ``whole`` contains the worker of each key that is not split; the pieces returned are of the others.
-        """
+    def _place(self, keys: Sequence[HotKey], rows: Floats, batch: int) -> list[Parts]:
+        """The parts of each of these keys, which are added to the ``rows`` of the workers."""
         raise NotImplementedError
