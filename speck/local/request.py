@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from speck.core.names import JOB_NAME
 from speck.errors import LocalError
@@ -13,7 +14,29 @@ DEFAULT_BROKER = "mqtt"
 DEFAULT_SITES = 2  # with an engine and a broker each: the fewest between which a job can move
 
 
-def site_names(sites: int | Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class RequestedSites:
+    """The kinds of engines and the kind of broker by site; ``with_agents``: each site has an agent too."""
+
+    engines: Mapping[str, tuple[str, ...]]
+    brokers: Mapping[str, str]
+    with_agents: bool
+
+    @classmethod
+    def of(
+        cls,
+        sites: int | Sequence[str],
+        engines: Mapping[str, Sequence[str]],
+        brokers: Mapping[str, str],
+        *,
+        with_agents: bool,
+    ) -> RequestedSites:
+        """These sites, of default kinds where none are given.  Raises :class:`~speck.errors.LocalError`."""
+        names = _site_names(sites)
+        return cls(_kinds_of_engines(names, engines), _kinds_of_brokers(names, brokers), with_agents)
+
+
+def _site_names(sites: int | Sequence[str]) -> list[str]:
     """The names of the sites, ``A``, ``B`` … for a number.  Raises :class:`~speck.errors.LocalError`."""
     if isinstance(sites, int):
         if not 1 <= sites <= len(string.ascii_uppercase):
@@ -34,7 +57,7 @@ def number_of_sites(named: Iterable[str]) -> int:
     return max((DEFAULT_SITES, *numbers))
 
 
-def kinds_of_engines(
+def _kinds_of_engines(
     names: Sequence[str], engines: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
     """The kinds of engines by site.  Raises :class:`~speck.errors.LocalError` for another site."""
@@ -48,7 +71,7 @@ def kinds_of_engines(
     return {name: tuple(engines.get(name, (DEFAULT_ENGINE,))) for name in names}
 
 
-def kinds_of_brokers(sites: Iterable[str], brokers: Mapping[str, str]) -> dict[str, str]:
+def _kinds_of_brokers(sites: Iterable[str], brokers: Mapping[str, str]) -> dict[str, str]:
     """The kind of broker of each site.  Raises :class:`~speck.errors.LocalError` for another one."""
     names = list(sites)
     for site in brokers:

@@ -17,7 +17,7 @@ from speck.binder import Registry, installed
 from speck.binder.devserver import heap_bytes
 from speck.errors import LocalError
 from speck.local import agents, processes
-from speck.local.request import DEFAULT_ENGINE, kinds_of_brokers, kinds_of_engines, site_names
+from speck.local.request import DEFAULT_ENGINE, RequestedSites
 from speck.local.starter import Progress, Starter, stop_marked
 from speck.local.state import Record, Role, ServerRecord, locked, server_title
 from speck.local.wan import Network
@@ -130,25 +130,24 @@ def up(
     Raises :class:`~speck.errors.LocalError`, with the end of the log of a server that did not start; all
     servers that this call started are stopped then.
     """
-    desired = kinds_of_engines(site_names(sites), engines or {})
-    kinds = kinds_of_brokers(desired, brokers or {})
+    requested = RequestedSites.of(sites, engines or {}, brokers or {}, with_agents=with_agents)
     heap_bytes(heap)
     directory = directory.absolute()
     starter = Starter(directory, registry or installed(), heap, progress, network)
-    if with_agents:
-        agents.refuse_without(starter.registry, desired)
+    if requested.with_agents:
+        agents.refuse_without(starter.registry, requested.engines)
     with locked(directory):
-        record = _record_of(directory, desired, kinds, with_agents=with_agents)
+        record = _record_of(directory, requested)
         starter.set_bounds(record, workers or {})
         for server in record.servers():
             starter.kind(server)
-        if with_agents:
+        if requested.with_agents:
             agents.write_tokens(record.agents.values(), directory)
         missing = _missing(record)
         starter.start(record, missing)
         starter.await_running(record, [each for each in record.servers() if each not in missing])
         if not missing:
-            progress(f"all servers of {', '.join(desired)} are already up")
+            progress(f"all servers of {', '.join(requested.engines)} are already up")
         starter.start_workers(record, record.servers())
         starter.write_inventory(record)
         return _sites(record)
@@ -209,31 +208,28 @@ def server_of(record: Record, server: ServerRecord) -> Server:
     )
 
 
-def _record_of(
-    directory: Path, desired: dict[str, tuple[str, ...]], brokers: dict[str, str], *, with_agents: bool
-) -> Record:
+def _record_of(directory: Path, requested: RequestedSites) -> Record:
     """The record of these sites, which is new unless they were started in the directory before.
 
     Raises :class:`~speck.errors.LocalError` while other sites run there.
     """
     record = Record.load(directory)
-    _refuse_other_sites(record, desired, brokers, directory)
-    _refuse_other_agents(record, directory, with_agents=with_agents)
+    _refuse_other_sites(record, requested)
+    _refuse_other_agents(record, requested)
     if not record.sites:
-        record = Record.new(directory, desired, brokers)
-    record.set_agents(given=with_agents)
+        record = Record.new(directory, requested.engines, requested.brokers)
+    record.set_agents(given=requested.with_agents)
     return record
 
 
-def _refuse_other_sites(
-    record: Record, desired: dict[str, tuple[str, ...]], brokers: dict[str, str], directory: Path
-) -> None:
-    if not record.sites or (record.engines() == desired and record.brokers() == brokers):
+def _refuse_other_sites(record: Record, requested: RequestedSites) -> None:
+    found = record.engines()
+    if not record.sites or (found == requested.engines and record.brokers() == requested.brokers):
         return
     running = [server for server in record.servers() if record.process(server) is not None]
     if running:
         raise LocalError(
-            f"{directory} has the sites {_named(record.engines())} up, not {_named(desired)} "
+            f"{record.directory} has the sites {_named(found)} up, not {_named(requested.engines)} "
             "(stop them first: speck local down; or choose another --directory)"
         )
     stop_marked(record.all_servers())
@@ -242,12 +238,14 @@ def _refuse_other_sites(
     record.agents.clear()
 
 
-def _refuse_other_agents(record: Record, directory: Path, *, with_agents: bool) -> None:
-    if not record.sites or bool(record.agents) == with_agents:
+def _refuse_other_agents(record: Record, requested: RequestedSites) -> None:
+    if not record.sites or bool(record.agents) == requested.with_agents:
         return
     if any(record.process(server) is not None for server in record.servers()):
         state = "with agents" if record.agents else "without agents"
-        raise LocalError(f"the sites in {directory} are up {state} (stop them first: speck local down)")
+        raise LocalError(
+            f"the sites in {record.directory} are up {state} (stop them first: speck local down)"
+        )
 
 
 def _missing(record: Record) -> list[ServerRecord]:
