@@ -120,18 +120,25 @@ def build(
     reached by their addresses.  ``agents`` are those of sites; ``None``: no site may have one.
     ``primary`` is this server's part in its pair; ``None`` for one without a standby.
     """
-    inventory, settings, backoff = (
-        live(inventory or Inventory()),
-        settings or Settings(),
-        backoff or Backoff(),
+    inventory = live(inventory or Inventory())
+    given = _Given(
+        store=store,
+        registry=registry,
+        inventory=inventory,
+        settings=settings or Settings(),
+        mint=mint,
+        clock=clock,
+        backoff=backoff or Backoff(),
+        inputs=inputs,
+        remote=remote,
+        agents=agents or Agents(Enrolment(store, inventory, registry, clock)),
+        primary=primary,
     )
-    agents = agents or Agents(Enrolment(store, inventory, registry, clock))
-    given = _Given(store, registry, inventory, settings, mint, clock, backoff, agents, primary)
     stored = _stored(given)
-    places = _places(given, stored, remote)
+    places = _places(given, stored)
     observed = _observed(given, stored, places)
     work = _work(given, stored, places, observed)
-    planning = _planning(given, stored, places, observed, work, inputs)
+    planning = _planning(given, stored, places, observed, work)
     return _services(given, stored, places, observed, work, planning)
 
 
@@ -140,7 +147,7 @@ def build(
 
 @dataclass(frozen=True)
 class _Given:
-    """The parameters of :func:`build`, none left out."""
+    """The parameters of :func:`build`, with their defaults."""
 
     store: Store
     registry: Registry
@@ -149,6 +156,8 @@ class _Given:
     mint: Callable[[], str]
     clock: Callable[[], float]
     backoff: Backoff
+    inputs: Callable[[], Inputs] | None
+    remote: Remote | None
     agents: Agents
     primary: Primary | None
 
@@ -194,10 +203,10 @@ class _Places:
     metrics: Metrics
 
 
-def _places(given: _Given, stored: _Stored, remote: Remote | None) -> _Places:
+def _places(given: _Given, stored: _Stored) -> _Places:
     metrics, enrolment = Metrics(given.clock), given.agents.enrolment
     pool = BinderPool(given.registry, given.inventory, stored.files, metrics.called, given.store.identity)
-    pool.remote = remote or pool.remote
+    pool.remote = given.remote or pool.remote
     pool.permit = pool.permit if given.primary is None else given.primary.permit
     pool.on_forgotten.append(metrics.forget)
     pool.in_use = enrolment.taken = used = UsedAddresses(stored.deployments, given.inventory)
@@ -286,14 +295,7 @@ class _Planning:
     reverts: AtomicReverts
 
 
-def _planning(
-    given: _Given,
-    stored: _Stored,
-    places: _Places,
-    observed: _Observed,
-    work: _Work,
-    inputs: Callable[[], Inputs] | None,
-) -> _Planning:
+def _planning(given: _Given, stored: _Stored, places: _Places, observed: _Observed, work: _Work) -> _Planning:
     store, settings, inventory, pool = given.store, given.settings, given.inventory, places.pool
     artifacts, deployments, operations = stored.artifacts, stored.deployments, work.operations
     profiles = ProfileQueries(
@@ -302,7 +304,7 @@ def _planning(
     pools = _engine_pools(given, stored, places, work)
     models = Models(deployments, pool, inventory)
     placer = Placer(
-        deployments, pool, inventory, inputs or profiles.inputs, settings.state_limit, pools, models
+        deployments, pool, inventory, given.inputs or profiles.inputs, settings.state_limit, pools, models
     )
     planner = Planner(
         store=store,
