@@ -222,6 +222,17 @@ def former_of(action: Action) -> Job | None:
     return None
 
 
+def continued_jobs(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> Iterator[tuple[Job, Job]]:
+    """The deployed and the desired form of each job that was started and is still desired.
+
+    Both mappings are by job name; the pairs are in the order of ``desired``.
+    """
+    for name, job in desired.items():
+        deployed = stored.get(name)
+        if deployed is not None and deployed.started:
+            yield deployed.job, job
+
+
 def make_plan(
     composition: str,
     base_revision: int,

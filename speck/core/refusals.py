@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from speck.core.job import Job
-from speck.core.plan import Deployed
+from speck.core.plan import Deployed, continued_jobs
 from speck.core.split import Role, part_of
 from speck.errors import Fault
 
@@ -14,17 +14,14 @@ def stranded_state(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -
     """A fault for each job whose state would have to move to another kind of engine, which cannot read it."""
     return [
         Fault(
-            f"engine {job.engine!r} cannot read the state that the job has on {deployed.job.engine!r} "
+            f"engine {after.engine!r} cannot read the state that the job has on {before.engine!r} "
             "(write 'upgrade: stateless' to start it there without its state, or keep its engine)",
-            job=name,
+            job=after.job_name,
             field="engine",
-            value=job.engine,
+            value=after.engine,
         )
-        for name, job in desired.items()
-        if (deployed := stored.get(name)) is not None
-        and deployed.started
-        and deployed.job.engine != job.engine
-        and job.upgrade == "stateful"
+        for before, after in continued_jobs(desired, stored)
+        if before.engine != after.engine and after.upgrade == "stateful"
     ]
 
 
@@ -34,11 +31,9 @@ def refused_splits(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -
     A change of its shape is refused in any case: the parts that are kept count on the former one.
     """
     faults: list[Fault] = []
-    for name, job in desired.items():
-        deployed = stored.get(name)
-        if deployed is not None and deployed.started:
-            faults += _shape_faults(deployed.job, job)
-            faults += _state_faults(deployed.job, job) if job.upgrade == "stateful" else ()
+    for before, after in continued_jobs(desired, stored):
+        faults += _shape_faults(before, after)
+        faults += _state_faults(before, after) if after.upgrade == "stateful" else ()
     return faults
 
 

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from speck.coordinator.planning.query_parts import part_faults, part_notes, program_of
 from speck.core.graph import Graph
 from speck.core.job import Job, query_name
-from speck.core.plan import Deployed
+from speck.core.plan import Deployed, continued_jobs
 from speck.core.runtime import JobState, JobStatus
 from speck.errors import Fault
 from speck.sql.contracts import reader_faults
-from speck.sql.program import Program
 from speck.sql.signature import (
     frames_end_elsewhere,
     leaves_slides,
@@ -40,9 +39,9 @@ def refused_queries(
 ) -> list[Fault]:
     """A fault for each query whose state, readers or writers do not fit it; ``others`` are jobs elsewhere."""
     faults = [
-        _Named(fault, (name,))
-        for name, job in desired.items()
-        for fault in _state_faults(job, stored.get(name))
+        _Named(fault, (after.job_name,))
+        for before, after in continued_jobs(desired, stored)
+        for fault in _state_faults(before, after)
     ]
     faults += (_Named(fault, ()) for fault in part_faults(desired, stored))
     running = [each.job for name, each in stored.items() if each.started and name in desired]
@@ -75,14 +74,15 @@ def query_notes(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -> d
     Also for each job that continues a query without the state of its former jobs.
     """
     found = {}
-    for name, job in desired.items():
-        before, after = _former(job, stored.get(name)), program_of(job)
+    for deployed, job in continued_jobs(desired, stored):
+        before = program_of(deployed) if job.upgrade == "stateful" else None
+        after = program_of(job)
         if before is None or after is None:
             continue
         if leaves_slides(before, after):
-            found[name] = _SENT
+            found[job.job_name] = _SENT
         elif mixes(before, after):
-            found[name] = _MIXED
+            found[job.job_name] = _MIXED
     return found | part_notes(desired, stored)
 
 
@@ -97,16 +97,15 @@ def refused_recuts(
     no file gives the job its former form again.
     """
     faults = [
-        _Named(fault, (name,))
-        for name, job in desired.items()
-        for fault in _recut_faults(job, stored.get(name), statuses.get(name))
+        _Named(fault, (job.job_name,))
+        for deployed, job in continued_jobs(desired, stored)
+        for fault in _recut_faults(deployed, job, statuses.get(job.job_name))
     ]
     return _once(faults, desired)
 
 
-def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None) -> Iterator[Fault]:
-    before = program_of(deployed.job) if deployed is not None and deployed.started else None
-    after = program_of(job)
+def _recut_faults(deployed: Job, job: Job, status: JobStatus | None) -> Iterator[Fault]:
+    before, after = program_of(deployed), program_of(job)
     if before is None or after is None or before.sends is None or after.sends is None:
         return
     if status is not None and status.state is JobState.RUNNING:
@@ -129,18 +128,10 @@ def _recut_faults(job: Job, deployed: Deployed | None, status: JobStatus | None)
         yield Fault(message, job.job_name, "cut", cause=("frames", now))
 
 
-def _former(job: Job, deployed: Deployed | None) -> Program | None:
-    """The program whose state a job continues; ``None`` if there is none."""
-    if deployed is None or not deployed.started or job.upgrade != "stateful":
-        return None
-    return program_of(deployed.job)
-
-
-def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
-    after = program_of(job)
-    if deployed is None or not deployed.started or job.upgrade != "stateful" or deployed.job == job:
+def _state_faults(deployed: Job, job: Job) -> Iterator[Fault]:
+    if job.upgrade != "stateful" or deployed == job:
         return
-    before = program_of(deployed.job)
+    before, after = program_of(deployed), program_of(job)
     if before is None and after is None:
         return
     right = "expected the former one, another job_name, or 'upgrade: stateless': open windows are lost then"
@@ -149,7 +140,7 @@ def _state_faults(job: Job, deployed: Deployed | None) -> Iterator[Fault]:
         message = f"the job {change}: it cannot read the state that it has ({right})"
         yield Fault(message, job.job_name, "sql", cause=change)
         return
-    moves = deployed.job.spe_address != job.spe_address and deployed.job.engine != job.engine
+    moves = deployed.spe_address != job.spe_address and deployed.engine != job.engine
     if moves and (after.stateful or leaves_slides(before, after)):
         message = f"the state cannot move between engines ({right})"
         yield Fault(message, job.job_name, "engine", cause="moves")

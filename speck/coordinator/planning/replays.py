@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from speck.apply.sessions import reads_again
 from speck.binder.pool import BinderPool
 from speck.core.job import Job
-from speck.core.plan import Deployed, Keep, Plan, Stop, UndrainedSession
+from speck.core.plan import Deployed, Keep, Plan, Stop, UndrainedSession, continued_jobs
 from speck.core.start import LATEST, start_text
 from speck.errors import BinderError, Fault
 from speck.store import JobRecord
@@ -90,15 +90,13 @@ def refused_starts(desired: Mapping[str, Job], stored: Mapping[str, Deployed]) -
     """A fault for each job that would read another source, and again, at once."""
     return [
         Fault(
-            f"start {job.start!r} changes together with the source of the job, which has to drain first "
-            f"(expected {deployed.job.start!r}, and the change of its start afterwards)",
-            job=name,
+            f"start {after.start!r} changes together with the source of the job, which has to drain first "
+            f"(expected {before.start!r}, and the change of its start afterwards)",
+            job=after.job_name,
             field="start",
-            value=job.start,
+            value=after.start,
         )
-        for name, job in desired.items()
-        if (deployed := stored.get(name)) is not None
-        and deployed.started
-        and job.start not in (LATEST, deployed.job.start)
-        and (job.source_broker, job.source_topic) != (deployed.job.source_broker, deployed.job.source_topic)
+        for before, after in continued_jobs(desired, stored)
+        if after.start not in (LATEST, before.start)
+        and (after.source_broker, after.source_topic) != (before.source_broker, before.source_topic)
     ]
