@@ -51,7 +51,7 @@ class Combiner(Shard[CombinerSetting]):
         if len(meta["numbers"]) != setting.reducer_shards:
             raise ValueError(
                 f"{setting.reducer_shards} shards of the reducer, the state has {len(meta['numbers'])} "
-                "(expected the same; upgrade: stateless begins anew)"
+                "(expected the same; upgrade: stateless starts without it)"
             )
         combiner._panes.load(meta["closed"], values)
         combiner._stream, combiner._origin = Stream(**meta["stream"]), meta["origin"]

@@ -313,7 +313,7 @@ class Router:
         if self._shards[: len(former)].tolist() != former:
             raise ValueError(
                 f"{len(self._shards)} workers of {self._shards.tolist()} shards, the state has {former} "
-                "(expected the same and more at the end; upgrade: stateless begins anew)"
+                "(expected the same and more at the end; upgrade: stateless starts without it)"
             )
 
 

@@ -45,7 +45,7 @@ def unpack(kind: str, windows: Windows, data: bytes) -> tuple[dict[str, Any], di
     expected = {"kind": kind, "window_us": windows.window_us, "slide_us": windows.slide_us}
     found = {name: form.get(name) for name in expected}
     if found != expected:
-        raise ValueError(f"state is of {found} (expected {expected}; upgrade: stateless begins anew)")
+        raise ValueError(f"state is of {found} (expected {expected}; upgrade: stateless starts without it)")
     return form["meta"], values
 
 

@@ -269,10 +269,10 @@ def _engines(fields: dict[str, Any], report: FaultReport) -> tuple[Engine, ...]:
             inline.pop("hook", None)
         return (_engine((), inline, report),)
     for name in inline:
-        report.add(name, "is given beside 'engines' (expected it inside one of the engines)", shown="")
+        report.add(name, "conflicts with 'engines' (expected it inside one of the engines)", shown="")
     for name in _COMPUTING:
         if name in fields and any(name in each for each in listed):
-            report.add(name, "is given beside that of an engine (expected it once)")
+            report.add(name, "conflicts with that of an engine (expected it once)")
     found: list[Engine] = []
     for index, each in enumerate(listed):
         found.append(_engine(("engines", index), dict(each), report, found))
@@ -290,7 +290,7 @@ def _engine(
     engine = Engine(**values, spe_address=address)
     if engine.scale is not None:
         for name in (each for each in _OF_WORKERS if each in fields):
-            report.add((*path, name), "is given beside 'scale' (expected it there, for each worker)")
+            report.add((*path, name), "conflicts with 'scale' (expected it there, for each worker)")
         for below, predicate in scale_faults(engine, engine.scale, fields["scale"], report.sound):
             report.add((*path, "scale", *below), predicate, shown=None if below else "")
     for below, predicate in pool_faults(engine, before, report.sound):

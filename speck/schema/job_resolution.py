@@ -189,9 +189,9 @@ class JobResolution:
         written = "sites" if self._is_given("sites") else "site"
         if self._is_given("spe_address"):
             right = "expected one of them: a place, or places to choose from"
-            self._report.add("spe_address", f"is given beside {written!r} ({right})")
+            self._report.add("spe_address", f"conflicts with {written!r} ({right})")
         if written == "sites" and self._is_given("site"):
-            self._report.add("site", "is given beside 'sites' (expected one of them)")
+            self._report.add("site", "conflicts with 'sites' (expected one of them)")
         if not self._places.sites:
             self._report.add(written, f"has no site to choose from ({NO_SITES})")
             return ()

@@ -50,9 +50,9 @@ def pool_faults(engine: Engine, before: Sequence[Engine], complete: bool) -> Ite
     if engine.pool is None:
         return
     if engine.scale is not None:
-        yield ("pool",), "is given beside 'scale' (expected one of them: engines, or workers of one engine)"
+        yield ("pool",), "conflicts with 'scale' (expected one of them: engines, or workers of one engine)"
     elif engine.cores is None:
-        yield ("cores",), "is missing beside 'pool' (expected the cores of this engine)"
+        yield ("cores",), "is required by 'pool' (expected the cores of this engine)"
     first = next((each for each in before if each.pool == engine.pool), None)
     if first is not None and engine.spe_address and first.spe_address:
         scheme, other = scheme_of(engine.spe_address), scheme_of(first.spe_address)

@@ -354,7 +354,7 @@ def check_fields(data: Mapping[str, Any], report: FaultReport) -> None:
         return
     for name in _GIVEN_BY_QUERY:
         if data.get(name) is not None:
-            report.add(name, "is given beside 'sql' (expected one of them)")
+            report.add(name, "conflicts with 'sql' (expected one of them)")
     if data.get("trigger") == REAL_TIME:
         report.add("trigger", "does not fit a job with 'sql' (expected an interval)")
 

@@ -172,7 +172,7 @@ def hook_faults(hook: Hook, kinds: Sequence[str], missing: str, complete: bool) 
     if not found and complete:
         yield (), f"{missing} ({expected})"
     if len(found) > 1:
-        yield (found[1],), f"is given beside {found[0]} ({expected})"
+        yield (found[1],), f"conflicts with {found[0]} ({expected})"
     if hook.token is not None and hook.url is None:
         yield ("token",), "has no effect without url (expected both)"
 

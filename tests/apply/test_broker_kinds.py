@@ -78,7 +78,8 @@ def test_topics_are_made_with_their_partitions_and_the_plan_names_them(
     world: World, apply: Applied, coordinator: Coordinator
 ) -> None:
     assert user.plan(coordinator, composition(PARTED)).consequences == {
-        "a": f"topic 'out' is made at {LOG} with 2 partitions; topic 'in' is made at {LOG} with 4 partitions"
+        "a": f"topic 'out' is created at {LOG} with 2 partitions; "
+        f"topic 'in' is created at {LOG} with 4 partitions"
     }
     assert world.broker(LOG).partitions == {}
     assert "succeeded" in apply(PARTED)

@@ -182,7 +182,7 @@ def test_a_job_that_does_not_run(rest: RestServer, speck: Speck) -> None:
     rest.world.down("sc://e1:15002")
     rest.client.apply(yaml_of("a t0 t1").encode(), "one", wait=60)
     assert speck("graph", "--engine", "a").err == (
-        "error: job 'a' runs at no engine, so there is no plan of it (start it first)\n"
+        "error: job 'a' has no plan: it does not run at any engine (start it first)\n"
     )
     assert requests.get(f"{rest.url}/jobs/a/engine-plan", timeout=30).status_code == 409
 

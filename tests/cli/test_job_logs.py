@@ -54,7 +54,7 @@ def test_a_job_that_no_engine_has(rest: RestServer, speck: Speck) -> None:
     rest.client.apply(yaml_of("a t0 t1").encode(), "one", wait=60)
     said = speck("logs", "a")
     assert (said.code, said.out) == (0, "")
-    assert said.err == "sc://e1:15002: the job is at no engine, so it has no log\n"
+    assert said.err == "sc://e1:15002: the job has no log: it does not run at any engine\n"
 
 
 def test_unavailable_logs_are_one_line(talking: RestServer, speck: Speck) -> None:

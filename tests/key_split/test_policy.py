@@ -68,10 +68,10 @@ def test_a_policy_is_the_same_after_its_file() -> None:
 
 
 BAD: dict[str, tuple[Callable[[], bytes], str]] = {
-    "text": (lambda: b"no policy", "is no .npz file"),
-    "empty": (lambda: b"", "is no .npz file"),
-    "cut": (lambda: content()[:-40], "is no .npz file"),
-    "other arrays": (lambda: archive(weights=np.zeros(5, np.float32)), "is no policy"),
+    "text": (lambda: b"no policy", "is not an .npz file"),
+    "empty": (lambda: b"", "is not an .npz file"),
+    "cut": (lambda: content()[:-40], "is not an .npz file"),
+    "other arrays": (lambda: archive(weights=np.zeros(5, np.float32)), "is not a policy"),
     "objects": (
         lambda: archive(manifest=np.array([{}], object), weights=np.zeros(5, np.float32)),
         "is damaged: its arrays cannot be read",
@@ -98,7 +98,7 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "type": (lambda: archive(manifest=manifest(), weights=np.zeros(5)), "5 weights of float64"),
     "nan": (
         lambda: archive(manifest=manifest(), weights=np.full(5, np.nan, np.float32)),
-        "a weight is no number",
+        "a weight is not a number",
     ),
 }
 

@@ -187,7 +187,7 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         (
             "sites:\n  A:\n    broker_address: tcp://a\n    cores: 2\n"
             "    engines: [{spe_address: a, cores: 1}]\n",
-            "line 4: site 'A': cores 2 is given beside that of an engine (expected it once)",
+            "line 4: site 'A': cores 2 conflicts with that of an engine (expected it once)",
         ),
         (SITE + "links: {}\n", "line 5: links is a mapping (expected a list of links)"),
         (SITE + "links: [A]\n", "line 5: links[0] is text (expected a mapping with 'from:' and 'to:')"),
@@ -210,7 +210,7 @@ LINK = SITE + "brokers: {c: {broker_address: tcp://c}}\nlinks: "
         ),
         (LINK + "[{from: A, to: c, latency: -1 ms}]\n", "links[0]: latency '-1 ms' is not a valid quantity"),
         (LINK + "[{from: A, to: c, bandwith: 1}]\n", "links[0]: unknown field 'bandwith' (did you mean 'ban"),
-        (SITE + "    engines: [{spe_address: sc://b}]\n", "spe_address is given beside 'engines'"),
+        (SITE + "    engines: [{spe_address: sc://b}]\n", "spe_address conflicts with 'engines'"),
         (SITE + "    engines: []\n", "engines [] is empty (expected one engine or more)"),
         (
             "sites:\n  A:\n    broker_address: tcp://a\n    engines: [{spe_adress: sc://b}]\n",

@@ -171,12 +171,12 @@ FREE = f"{READS}, sink_topic: clean"
         (one(f"sites: [], {FREE}"), "line 2: job 'one': sites [] is empty (expected one name or more)"),
         (one(f"sites: A, {FREE}"), "sites 'A' is text (expected a list of names)"),
         (one(f"sites: [D, D], {FREE}"), "sites ['D', 'D'] has 'D' twice (expected each name once)"),
-        (one(f"sites: [D], site: D, {FREE}"), "site 'D' is given beside 'sites' (expected one of them)"),
+        (one(f"sites: [D], site: D, {FREE}"), "site 'D' conflicts with 'sites' (expected one of them)"),
         (
             one(f"sites: [D], spe_address: 'sc://d:15002', {FREE}"),
-            "spe_address 'sc://d:15002' is given beside 'sites' (expected one of them: a place, or places",
+            "spe_address 'sc://d:15002' conflicts with 'sites' (expected one of them: a place, or places",
         ),
-        (one(f"site: any, spe_address: D, {FREE}"), "spe_address 'D' is given beside 'site'"),
+        (one(f"site: any, spe_address: D, {FREE}"), "spe_address 'D' conflicts with 'site'"),
         (
             one(f"sites: [A], {FREE}"),
             "sites ['A'] fits no engine: none of A has one of kind 'spark' (expected a site with one)",

@@ -49,11 +49,11 @@ def test_the_engines_of_a_pool_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("engines", "fault"),
     [
-        (f"{{spe_address: '{FIRST}', pool: small}}", "cores is missing beside 'pool'"),
+        (f"{{spe_address: '{FIRST}', pool: small}}", "cores is required by 'pool'"),
         (f"{{spe_address: '{FIRST}', pool: 'a b', cores: 1}}", "pool 'a b' is not a name"),
         (
             f"{{spe_address: '{FIRST}', pool: small, scale: {{max: 2, cores: 1, local: true}}}}",
-            "pool 'small' is given beside 'scale' (expected one of them",
+            "pool 'small' conflicts with 'scale' (expected one of them",
         ),
         (
             f"{BOTH}, {{spe_address: 'spark://10.0.0.4:7077', pool: small, cores: 1}}",
@@ -84,7 +84,7 @@ def test_the_hook_of_an_engine() -> None:
         (HOOKED % "{idle: 1 min}", "hook has no command and no url (expected one of command and url)"),
         (
             HOOKED % "{url: 'http://10.0.0.9/', command: [a, '{count}']}",
-            "url 'http://10.0.0.9/' is given beside command (expected one of command and url)",
+            "url 'http://10.0.0.9/' conflicts with command (expected one of command and url)",
         ),
         (HOOKED % "{command: [/bin/engine]}", "has no {count} (expected it as an argument: 1 to start the"),
         (HOOKED % "{command: [a, '{count}'], token: '${T}'}", "has no effect without url (expected both)"),

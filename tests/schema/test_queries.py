@@ -126,8 +126,14 @@ FAULTS = {
     ("    event_time: time\n", ""): (7, "needs an event_time"),
     ("schema: {", "schem: {"): (6, "unknown field 'schem' (did you mean 'schema'?)"),
     ("as: readings", "as: 3 readings"): (4, "is not a name"),
-    ("sink_topic: results/towns", "sink_topic: results/towns\n  job_path: x.jar"): (22, "given beside 'sql'"),
-    ("sink_topic: results/towns", "sink_topic: results/towns\n  source_topic: x"): (22, "given beside 'sql'"),
+    ("sink_topic: results/towns", "sink_topic: results/towns\n  job_path: x.jar"): (
+        22,
+        "conflicts with 'sql'",
+    ),
+    ("sink_topic: results/towns", "sink_topic: results/towns\n  source_topic: x"): (
+        22,
+        "conflicts with 'sql'",
+    ),
     ("sink_topic: results/towns", "sink_topic: sensors/a/speed"): (
         20,
         "the messages of 'sensors/+/speed' are csv",

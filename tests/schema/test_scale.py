@@ -109,7 +109,7 @@ def test_an_engine_among_the_fields_of_its_site() -> None:
             '{max: 2, cores: 1, url: "https://h/x?site=a&api_key=s3cr3t"}',
             "'https://h/x' has the query 'api_key', a secret (expected it in 'token')",
         ),
-        ('{max: 2, cores: 1, local: true, url: "http://h/"}', "is given beside url (expected one of"),
+        ('{max: 2, cores: 1, local: true, url: "http://h/"}', "conflicts with url (expected one of"),
         ('{max: 2, cores: 1, local: true, token: "${T}"}', "scale.token"),
         ("{max: 2, cores: 1, local: true, token: sesame}", "is not a reference to a secret"),
         ("{max: 2, cores: 1, local: true, idle: 60}", "has no unit (expected, for example, 5 minutes)"),
@@ -138,7 +138,7 @@ def test_faults(text: str, fault: str) -> None:
 
 def test_what_the_workers_have_is_given_there() -> None:
     for more in ("slots: 4", "memory: 1 GiB", "cores: 3"):
-        with pytest.raises(InvalidInput, match="is given beside 'scale'"):
+        with pytest.raises(InvalidInput, match="conflicts with 'scale'"):
             load_inventory(inventory("{max: 2, cores: 1, local: true}", more=more))
 
 

@@ -357,7 +357,7 @@ FAULTS: list[tuple[str, str]] = [
     ),
     (
         "partitioner: saspartitioner\n    policy: towns.py",
-        "policy 'towns.py' is no .npz file (expected a file, or zipf-0.5, zipf-1, zipf-1.5, zipf-2)",
+        "policy 'towns.py' is not an .npz file (expected a file, or zipf-0.5, zipf-1, zipf-1.5, zipf-2)",
     ),
     ("partitioner: saspartitioner\n    policy: ../x.npz", "policy '../x.npz' is outside of"),
     ("partitioner: saspartitioner\n    policy: large.npz", "policy 'large.npz' is too large for a policy"),

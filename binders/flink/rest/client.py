@@ -94,7 +94,7 @@ class FlinkRest(FlinkRequests):
         except FlinkRefused as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            reason = "web.submit.enable is false, or it is no session cluster"
+            reason = "web.submit.enable is false, or it is not a session cluster"
             raise Rejected(
                 f"{self.address} accepts no jobs over REST: {reason}", address=self.address
             ) from error

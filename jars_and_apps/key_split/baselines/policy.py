@@ -139,9 +139,9 @@ def _arrays(data: bytes) -> dict[str, NDArray[Any]]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             sizes = {each.filename: each.file_size for each in archive.infolist()}
     except zipfile.BadZipFile as error:
-        raise ValueError("is no .npz file") from error
+        raise ValueError("is not an .npz file") from error
     if sizes.keys() != {"manifest.npy", "weights.npy"}:
-        raise ValueError("is no policy (expected the arrays manifest and weights)")
+        raise ValueError("is not a policy (expected the arrays manifest and weights)")
     if max(len(data), *sizes.values()) > LARGEST:
         raise ValueError(f"is too large for a policy (expected at most {LARGEST:,} bytes)")
     try:
@@ -180,7 +180,7 @@ def _layers(widths: list[int], weights: NDArray[Any]) -> Iterator[tuple[Floats, 
             f"is damaged: {weights.size} weights of {weights.dtype} (expected {expected} float32)"
         )
     if not np.isfinite(weights).all():
-        raise ValueError("is damaged: a weight is no number")
+        raise ValueError("is damaged: a weight is not a number")
     values, start = weights.astype(np.float64), 0
     for low, high in pairwise(widths):
         end = start + low * high

@@ -167,7 +167,7 @@ class FencesDemo(Demo):
         """False; raises :class:`SpeckError` if nothing comes any more."""
         if time.monotonic() - max(self._fed, self._watcher.changed) > _STUCK:
             self._explain()
-            raise SpeckError(f"neither fences nor events have come for {_STUCK:g} s")
+            raise SpeckError(f"no fences or events have arrived for {_STUCK:g} s")
         return False
 
     def _await_counts(self) -> None:

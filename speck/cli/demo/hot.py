@@ -192,7 +192,7 @@ class HotDemo(Demo):
 
         def reached_or_stuck() -> bool:
             if time.monotonic() - max(began, self._watcher.changed) > _STUCK and not reached():
-                raise SpeckError(f"neither rows nor windows have come for {_STUCK:g} s ({note})")
+                raise SpeckError(f"no rows or windows have arrived for {_STUCK:g} s ({note})")
             return reached()
 
         self._until(note, reached_or_stuck)

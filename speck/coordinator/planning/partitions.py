@@ -40,7 +40,7 @@ class Partitions:
         notes: dict[str, list[str]] = {}
         for job, broker, topic, declared, found in self._found(jobs):
             if found is None:
-                text = f"topic {topic!r} is made at {broker} with {_count(declared)}"
+                text = f"topic {topic!r} is created at {broker} with {_count(declared)}"
                 notes.setdefault(job.job_name, []).append(text)
         return {name: "; ".join(texts) for name, texts in notes.items()}
 

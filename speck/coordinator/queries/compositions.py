@@ -129,7 +129,7 @@ class Queries:
         attempt = snapshot.attempt(name)
         answer = {"job_name": name, "address": snapshot.forms[name].spe_address, "observed_at": self.clock()}
         if attempt is None or attempt.handle is None:
-            return answer | {"about": "the job is at no engine, so it has no log", "lines": []}
+            return answer | {"about": "the job has no log: it does not run at any engine", "lines": []}
         engine = self.pool.engine(snapshot.forms[name])
         return answer | {
             "about": engine.log_about,

@@ -43,7 +43,7 @@ class EnginePlans:
         snapshot = self.deployments.snapshot_of_job(name)
         form, attempt = snapshot.forms[name], snapshot.attempt(name)
         if attempt is None or attempt.handle is None:
-            raise Conflict(f"job {name!r} runs at no engine, so there is no plan of it (start it first)")
+            raise Conflict(f"job {name!r} has no plan: it does not run at any engine (start it first)")
         engine = self.pool.engine(form)
         if Capability.PLANS not in engine.capabilities:
             raise Conflict(f"job {name!r}: the binder for {form.engine} does not report the engine's plan")

@@ -317,7 +317,8 @@ class AdaptationQuery(Schema):
         """Refuse none, and both."""
         if (data["pause"] is None) is not data["resume"]:
             raise ValidationError(
-                "is missing, or given beside resume=true (expected pause=SECONDS or resume=true)", "pause"
+                "is missing, or given together with resume=true (expected pause=SECONDS or resume=true)",
+                "pause",
             )
 
 
