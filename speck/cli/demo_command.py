@@ -40,7 +40,7 @@ _readable = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of random numbers.")
 @click.option("--mixed", is_flag=True, help="Sites on Spark Connect, Spark standalone and Flink.")
-@click.option("--kafka", is_flag=True, help="The cloud's broker is a Kafka; the other sites keep MQTT.")
+@click.option("--kafka", is_flag=True, help="The cloud's broker is Kafka; the other sites keep MQTT.")
 @click.option(
     "--place", is_flag=True, help="Start all jobs in the cloud, then move them as `speck advise` recommends."
 )

@@ -12,7 +12,7 @@ from speck.cli.render.values import Data
 
 
 def upgrade_lines(upgrade: Data) -> Iterator[RenderableType]:
-    """The waves of an upgrade with the versions now and then, and the sites that are left out."""
+    """The waves of an upgrade with the present and new versions, and the sites that are left out."""
     if upgrade["sites"]:
         rows = (
             (each["wave"], each["site"], each["version"], upgrade["version"]) for each in upgrade["sites"]
