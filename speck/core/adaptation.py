@@ -78,7 +78,7 @@ class Entry:
     """One decision with its reason, and the step that it is about, if any.
 
     ``gain`` is the predicted fall of the objective as a share of it; ``repeated`` counts the same decision
-    for the same reason in a row, of which ``at`` is the last and ``since`` the first.
+    for the same reason in a row, of which ``at`` is the last and ``since`` the first (Unix time, s).
     """
 
     at: float
@@ -105,7 +105,7 @@ class Streak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ban:
-    """A group that may not move to a site until a time; ``times``: how often it was banned there."""
+    """A group that may not move to a site ``until`` a Unix time (s), after ``times`` bans there."""
 
     jobs: tuple[str, ...]
     target: str
@@ -124,10 +124,10 @@ class StepRecord:
     id of its operation (empty: not begun).  ``windows`` counts the windows in which it was looked at,
     ``good`` those that held; ``looked`` is the time of the last.  ``back``: the step takes a former one back.
     ``costs`` are the processor times of a message (s, reference core) of its jobs as they were predicted,
-    where they were measured;
-    ``catch_up`` is the predicted time (s) in which they work off what waited meanwhile.  ``lagging`` are the
-    jobs of the composition that fell behind at ``at``.  ``speed`` is that of its source as it was observed,
-    for the profile of that site once the step has begun (0: none, or it is in the profile).
+    where they were measured; ``catch_up`` is the predicted time (s) in which they work off what waited
+    meanwhile.  ``lagging`` are the jobs of the composition that fell behind at ``at``.  ``speed`` is that of
+    its source as it was observed, for the profile of that site once the step has begun (0: none, or it is in
+    the profile).  ``at``, ``due`` and ``looked`` are Unix time, s.
     """
 
     jobs: tuple[str, ...]
@@ -156,9 +156,9 @@ class AdaptationState:
     """The state of a composition's adaptation loop; in the store, so that it outlives the server.
 
     ``revision`` is the one that the streak belongs to.  ``steps`` are those of the last day, oldest first;
-    the last may be pending.  ``paused`` is the end of a pause (0: none).  ``advise_only_until`` is the
-    end of the time without steps, after those of an hour or a day were made (0: none).  ``rates`` are
-    those into each job at the last decision, messages/s.
+    the last may be pending.  ``paused`` is the end of a pause (Unix time, s; 0: none), ``advise_only_until``
+    that of the time without steps, after those of an hour or a day were made.  ``rates`` are those into each
+    job at the last decision, messages/s.
     """
 
     revision: int = 0

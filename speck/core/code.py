@@ -55,7 +55,7 @@ class PartChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartChange:
-    """A part that differs: the number of its changed ``lines``, and the difference as a unified diff."""
+    """A part that differs: the number of its changed ``lines``, and the first of its unified ``diff``."""
 
     name: str
     kind: PartChangeKind
@@ -98,7 +98,7 @@ def _part_text(part: PartChange) -> str:
 
 
 def code_change(file: str, before: ReachedCode | None, after: ReachedCode | None) -> CodeChange:
-    """The change between two codes of a job in a file; ``None``: its statements are not known."""
+    """The change between two codes of a job in ``file``, a name; ``None``: the statements are not known."""
     if before is None or after is None:
         return CodeChange(file)
     whole = after.whole or before.whole

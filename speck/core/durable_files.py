@@ -19,7 +19,10 @@ _OF_SYSTEM = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file so that a loss of power leaves the old content or the new; readable by its owner."""
+    """Replace a file so that a loss of power leaves the old content or the new; readable by its owner.
+
+    Raises :class:`OSError`.
+    """
     descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -76,7 +79,10 @@ def rewrite_file(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 def create_file(path: Path, content: bytes) -> None:
-    """Write a user's new file as a whole.  Raises :class:`FileExistsError` if there is one of that name."""
+    """Write a user's new file as a whole.
+
+    Raises :class:`OSError`, which is a :class:`FileExistsError` if there is one of that name.
+    """
     try:
         with scratch_beside(path) as scratch:
             scratch.write_bytes(content)
@@ -138,7 +144,7 @@ def put_in_new_place(scratch: Path, path: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make the content of a file durable."""
+    """Make the content of a file durable.  Raises :class:`OSError`."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -147,5 +153,5 @@ def sync_file(path: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
+    """Make the names in a directory durable.  Raises :class:`OSError`."""
     sync_file(directory)

@@ -143,7 +143,7 @@ class Job:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Job:
-        """The inverse of :meth:`to_dict`."""
+        """The inverse of :meth:`to_dict`.  Raises ``TypeError`` for a field that is not known."""
         values = {_ATTRIBUTES.get(name, name): value for name, value in data.items()}
         for name in _TUPLES & values.keys():
             values[name] = tuple(values[name])

@@ -42,7 +42,7 @@ def start_fault(text: str) -> str | None:
 
 
 def start_millis(start: str) -> int:
-    """The milliseconds since 1970 of a start that is a time, in its stored form."""
+    """The milliseconds since 1970 of a start in its stored form.  Raises ``ValueError`` for a word."""
     return round(datetime.fromisoformat(start).timestamp() * 1000)
 
 

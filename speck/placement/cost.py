@@ -79,8 +79,10 @@ class SiteFigures:
 class Figures:
     """The predicted figures of a placement.
 
-    ``age`` and ``age_p95``, s (the latter of the slowest sink); ``wan``, bytes/s; ``cores``, reference cores
-    at their price; ``multiplier`` the factor by which all sources may grow before ``bottleneck`` is full.
+    ``objective`` is that of :func:`combined`; ``age`` and ``age_p95``, s (the latter of the slowest sink);
+    ``wan``, bytes/s; ``cores``, reference cores at their price; ``sites`` by index; ``over`` the sum of the
+    shares by which targets are exceeded, 0 for none; ``multiplier`` the factor by which all sources may grow
+    before ``bottleneck`` is full.
     """
 
     objective: float
@@ -116,7 +118,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The figures that the objective is relative to; ``age`` by composition."""
+    """The figures that the objective is relative to, as of :class:`Figures`; ``age`` by composition."""
 
     age: dict[int, float]
     wan: float
@@ -124,12 +126,15 @@ class Reference:
 
 
 def load(job: PlacedJob, rate: float, site: SiteModel) -> float:
-    """The cores of a site that a job uses."""
+    """The cores of a site that a job uses at ``rate`` messages/s into it."""
     return (rate * job.cost + job.fixed) / site.speed
 
 
 def service(job: PlacedJob, rate: float, site: SiteModel, utilisation: float) -> tuple[float, float]:
-    """The mean time, s, that a message takes in a job, and its variance."""
+    """The mean time, s, of a message in a job with ``rate`` messages/s, and its variance, s².
+
+    ``utilisation`` is the share of the cores of the site that is in use.
+    """
     per_message = job.cost / site.speed
     if job.engine is EngineModel.FLINK or job.real_time:
         busy = min(SATURATION, max(utilisation, rate * per_message / job.parallelism))
@@ -186,7 +191,7 @@ def _passed(problem: Problem, channel: int) -> float:
 
 
 def transfer(size: float, bandwidth: float, traffic: float) -> tuple[float, float]:
-    """The time, s, of ``size`` bytes at one end of a link, without its latency, and its variance."""
+    """The time, s, of ``size`` bytes at an end of a link (bytes/s), without its latency; its variance, s²."""
     busy = min(SATURATION, traffic / bandwidth)
     plain = size / bandwidth
     queueing = plain * busy / (1 - busy)
@@ -292,7 +297,7 @@ def _p95(problem: Problem, placement: Placement, loads: _Loads) -> float:
 def site_over(
     problem: Problem, site: int, cores: float, memory: float, slots: float, up: float, down: float
 ) -> float:
-    """The sum of the over-shares of a site and its link."""
+    """The sum of the shares by which loads, in the units of :class:`Load`, exceed the targets of a site."""
     place = problem.sites[site]
     over = max(0.0, cores / place.cores / problem.utilisation - 1)
     over += max(0.0, up / (problem.link_utilisation * place.up) - 1)
@@ -371,7 +376,7 @@ def _age_over(problem: Problem, p95: float) -> float:
 
 
 def combined(problem: Problem, age: float, wan: float, cores: float, over: float) -> float:
-    """The objective, of relative figures."""
+    """The objective: figures as shares of the :class:`Reference`, ``over`` as of :class:`Figures`."""
     weights = problem.weights
     return weights.latency * age + weights.wan * wan + weights.cores * cores + PENALTY * over
 

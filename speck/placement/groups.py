@@ -18,10 +18,11 @@ COMPARED = 24
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """A move of ``jobs`` from one site to another, with the objective's fall and its cost.
+    """A move of ``jobs`` from one site to another, with its cost.
 
-    ``jobs`` is empty for topics that get another home without a move of jobs.  ``after`` is the placement
-    with this step and those before it.
+    ``jobs`` is empty for topics that get another home without a move of jobs; both sites are 0 then.
+    ``gain`` is the fall of the objective, ``pays_after`` the time, s, until it has paid for the cost.
+    ``after`` is the placement with this step and those before it.
     """
 
     jobs: tuple[int, ...]

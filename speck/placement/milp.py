@@ -257,7 +257,7 @@ class Program:
     def solve(self, incumbent: Sequence[int], seconds: float, seed: int) -> Placement | None:
         """The best placement within ``seconds`` (``None``: none was found), with its bound.
 
-        ``incumbent`` are sites to begin with.
+        ``incumbent`` has a site for each job, to begin with; jobs that are not placed stay there.
         """
         solver = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.setOptionValue("output_flag", False)
@@ -343,5 +343,8 @@ def solve(
     seed: int,
     background: Load | None = None,
 ) -> Placement | None:
-    """The best placement of the units by the linear model (``None``: none was found in time)."""
+    """The best placement of the units by the linear model (``None``: none was found within ``seconds``).
+
+    ``incumbent`` as of :meth:`Program.solve`, the others as of :class:`Program`.
+    """
     return Program(problem, candidates, background).solve(incumbent, seconds, seed)

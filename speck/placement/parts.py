@@ -17,7 +17,10 @@ LARGEST_BLOCK = 150  # units
 def by_parts(
     problem: Problem, candidates: Mapping[int, Sequence[int]], deadline: Deadline, seed: int
 ) -> Placement:
-    """The placement of a problem that is too large for one program."""
+    """The placement of a problem that is too large for one program; ``candidates`` are the sites by unit.
+
+    It searches until the deadline at most; a placement is returned in any case.
+    """
     total = deadline.remaining
     state, parts = SearchState(problem, problem.all_in_cloud.sites), parts_of(problem)
     solver = _PartSolver(state, neighbours(problem), candidates, deadline, seed)

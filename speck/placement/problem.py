@@ -180,6 +180,9 @@ class Problem:
     at the sites.  ``history`` has past rates of each channel's born messages, messages/s, the newest last,
     one every ``history_step`` s (empty: unknown).
 
+    Everywhere jobs, channels, sites and units are numbers: the indices here, and in :attr:`units`.  Where
+    ``sites`` is a parameter, it has the site of each job.
+
     Raises :class:`~speck.errors.InvalidInput` for a cycle of jobs, and for a job without a site to run at.
     """
 
@@ -381,7 +384,7 @@ class Problem:
         return max(homes, key=lambda home: (local[home], home == first))
 
     def placement(self, sites: Sequence[int], bound: float | None = None) -> Placement:
-        """The placement of the jobs at these sites, with the best home of each channel."""
+        """The jobs at these sites, with the best home of each channel; ``bound`` as of :class:`Placement`."""
         homes = tuple(self.home(channel, sites) for channel in range(len(self.channels)))
         return Placement(tuple(sites), homes, bound)
 

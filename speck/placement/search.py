@@ -50,7 +50,10 @@ def neighbours(problem: Problem) -> list[list[int]]:
 def groups(
     beside: Sequence[Sequence[int]], state: SearchState, unit: int, largest: int
 ) -> Iterable[tuple[int, ...]]:
-    """Connected groups around a unit that are at its site, each one larger than the one before."""
+    """Connected groups around a unit that are at its site, each one unit larger than the one before.
+
+    ``beside`` is the result of :func:`neighbours`; a group has at most ``largest`` units.
+    """
     group, site = [unit], state.site_of(unit)
     frontier = list(beside[unit])
     while frontier and len(group) < largest:
@@ -64,7 +67,10 @@ def groups(
 def descend(
     state: SearchState, deadline: Deadline, *, largest: int = LARGEST_GROUP, only: Sequence[int] | None = None
 ) -> None:
-    """Take the best move of each unit, or of a group around it, until none lowers the objective."""
+    """Take the best move of each unit, or of a group around it, until none lowers the objective.
+
+    ``only`` are the units whose moves are tried (``None``: all), ``largest`` is that of :func:`groups`.
+    """
     problem = state.problem
     beside = neighbours(problem)
     units = list(range(len(problem.units)) if only is None else only)
@@ -106,7 +112,10 @@ def _common_sites(state: SearchState, group: Sequence[int]) -> list[int]:
 
 
 def ruin_and_recreate(state: SearchState, deadline: Deadline, rounds: int, seed: int) -> None:
-    """Scatter a few connected units and place them again, best first; keep what lowers the objective."""
+    """Scatter a few connected units and place them again; keep what lowers the objective.
+
+    That is done ``rounds`` times, until the deadline at most; ``seed`` makes it repeatable.
+    """
     problem, chance = state.problem, random.Random(seed)  # noqa: S311 - no secret
     beside = neighbours(problem)
     if not problem.units:
@@ -136,7 +145,7 @@ def _region(beside: Sequence[Sequence[int]], start: int, size: int) -> list[int]
 
 
 def restore(state: SearchState, sites: Sequence[int]) -> None:
-    """Move all units back to the sites of an earlier placement."""
+    """Move all units back to the ``sites`` of an earlier placement, one for each job."""
     for unit, jobs in enumerate(state.problem.units):
         if state.site_of(unit) != sites[jobs[0]]:
             state.move(unit, sites[jobs[0]])
@@ -145,7 +154,10 @@ def restore(state: SearchState, sites: Sequence[int]) -> None:
 def search(
     problem: Problem, starts: Iterable[Placement], deadline: Deadline, *, rounds: int, seed: int
 ) -> Placement:
-    """The best placement found from several starts; of equals the one from the first."""
+    """The best placement found from several starts; of equals the one from the first.
+
+    Raises ``ValueError`` without a start.
+    """
     best: SearchState | None = None
     for start in starts:
         state = SearchState(problem, start.sites)
