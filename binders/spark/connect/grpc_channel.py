@@ -50,6 +50,8 @@ _CONNECT_TIMEOUT = 3.0  # s, for a TCP connection to one address
 _OPEN_TIMEOUT = 20.0  # s, for TCP, TLS, and until the server speaks HTTP/2
 _MOST_IDLE = 4  # connections
 
+_CLOSED = "the client was closed"
+
 _PREFIX = struct.Struct(">?I")  # of a message: whether it is compressed, and its length
 
 
@@ -100,6 +102,7 @@ class Channel:
         self._busy: set[Http2Connection] = set()
         self._idle: list[Http2Connection] = []
         self._keys = Keys()  # of the idle ones
+        self._closures = 0  # a call that connects while this grows has no connection that could be aborted
         self._process = os.getpid()
 
     def call(
@@ -125,10 +128,12 @@ class Channel:
     def close(self) -> None:
         """Close all connections; calls in progress end with :class:`NoAnswer`."""
         with self._lock:
-            busy = list(self._busy)
+            self._closures += 1
+            busy, idle, self._idle = list(self._busy), self._idle, []
         for each in busy:
-            each.abort("the client was closed")
-        self._close_idle()
+            each.abort(_CLOSED)
+        for each in idle:
+            each.close()
 
     def _headers(self, method: str, keys: Keys, seconds: float) -> list[Header]:
         headers = [
@@ -148,7 +153,8 @@ class Channel:
     @contextmanager
     def _connection(self, keys: Keys, ends: float) -> Iterator[Http2Connection]:
         """A connection for one call: an idle one, or a new one."""
-        connection = self._reused(keys) or self._opened(keys, ends)
+        closures = self._closures
+        connection = self._reused(keys) or self._opened(keys, ends, closures)
         try:
             yield connection
         except BaseException:
@@ -191,12 +197,15 @@ class Channel:
         for each in idle:
             each.close()
 
-    def _opened(self, keys: Keys, ends: float) -> Http2Connection:
-        """A new connection that has begun."""
+    def _opened(self, keys: Keys, ends: float, closures: int) -> Http2Connection:
+        """A new connection that has begun, for a call that came after this number of closures."""
         context = tls_context(self._address, self._host, keys)
         connection = Http2Connection(self._reached(keys, ends))
         with self._lock:
             self._busy.add(connection)
+            is_closed = closures != self._closures
+        if is_closed:
+            connection.abort(_CLOSED)
         seconds = min(ends - time.monotonic(), _OPEN_TIMEOUT)
         ends = time.monotonic() + seconds
         try:
