@@ -1,8 +1,8 @@
 """Records of some kinds in memory, as they are on disk.
 
 An operation on many jobs reads a few records of each dozens of times, in many threads.  Each read of LevelDB
-lets go of Python's interpreter lock, for which those threads then compete: on two cores, that took half of
-the processor time of an apply.
+releases the GIL, for which those threads then compete: on two cores, that took half of the processor time of
+an apply.
 """
 
 from __future__ import annotations
