@@ -52,7 +52,7 @@ _JOINING = 10.0  # s, for the request of a site that joins
 _BACKLOG = 4096  # connections that are not accepted yet
 _REVOKING = 1.0  # s between two checks of the tokens of those who are connected
 _LISTENING = 1.0  # s between two looks for silent connections
-_CLOSING = 5.0  # s, for thousands of agents to answer the end of their connections
+_CLOSING = 5.0  # s, for an agent to answer the end of its connection, or thousands at a shutdown
 _ENDED = 2.0  # s, for the tasks of connections that were cut
 _REPLACING = 60.0  # s, in which one agent is not replaced by another again and again
 _ANSWERING = 5.0  # s, for a connected agent to show that it is there
@@ -292,14 +292,14 @@ class Hub:
             await agent.socket.close(1008)
             return
         self._connections[site] = agent
-        agent.socket.note_greeted()
-        _log.info("the agent of site %r is connected", site)
-        if former is not None:  # the network lost it, and it came back before that was noticed
-            self._replaced[site] = time.monotonic()
-            await former.socket.close(1001)
-        for listener in self.on_contact:
-            listener(site)
         try:
+            agent.socket.note_greeted()
+            _log.info("the agent of site %r is connected", site)
+            if former is not None:  # the network lost it, and it came back before that was noticed
+                self._replaced[site] = time.monotonic()
+                self._end(site, former, 1001)
+            for listener in self.on_contact:
+                listener(site)
             async for frame in agent.socket:
                 if (message := assembly.add(frame)) is None:
                     continue
@@ -311,6 +311,13 @@ class Hub:
         finally:
             self._part(site, agent)
 
+    def _end(self, site: str, agent: Connection, code: int) -> None:
+        """End a connection without waiting for its agent, which may be gone, or hostile."""
+        self._part(site, agent)
+        closing = asyncio.create_task(_closed_or_cut(agent.socket, code))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
     def _part(self, site: str, agent: Connection) -> None:
         """Forget a connection, whose calls are not answered any more."""
         if self._is_current(agent):
@@ -319,6 +326,7 @@ class Hub:
         for each in agent.waiting.values():
             if not each.answer.done():
                 each.answer.set_exception(ConnectionError())
+                each.answer.exception()  # asyncio logs one that is not taken, as by a call that is being sent
 
     def recheck(self) -> None:
         """End the connections whose tokens are no longer valid, without waiting for it."""
@@ -359,10 +367,7 @@ class Hub:
         for site, agent in list(self._connections.items()):
             if self._authenticate(agent.token) != site:
                 _log.warning("the token of the agent of site %r is revoked", site)
-                self._part(site, agent)  # at once: a hostile agent need not answer the close
-                closing = asyncio.create_task(agent.socket.close(1008))
-                self._closing.add(closing)
-                closing.add_done_callback(self._closing.discard)
+                self._end(site, agent, 1008)
 
     # --- calls
 
@@ -434,3 +439,12 @@ async def _next(websocket: ServerConnection, assembly: Assembly) -> dict[str, An
         while message is None:
             message = assembly.add(await websocket.recv())
     return message
+
+
+async def _closed_or_cut(connection: GatedConnection, code: int) -> None:
+    """Close a connection, and cut it unless its agent answers in time."""
+    with contextlib.suppress(TimeoutError):
+        # The limit of websockets begins only once all that waits to be sent has been.
+        async with asyncio.timeout(_CLOSING):
+            await connection.close(code)
+    connection.abort()

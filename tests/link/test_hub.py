@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from speck.binder.asking import begin
 from speck.core.inventory import Inventory, Secret
 from speck.core.runtime import Handle, JobState
 from speck.errors import BinderError, OutcomeUnknown, Unreachable
+from speck.link.codec import encode
 from speck.link.dial import Dialler
 from speck.link.hello import EpochRefusal, Hello, epoch_refusal
 from speck.link.hub import Hub
@@ -426,20 +429,52 @@ def test_a_look_from_before_the_answer_to_a_change_is_dropped(hub: Hub, url: str
         assert hub.look("A", "sc://another:1") is None
 
 
-def test_agents_that_do_not_answer_the_end_hold_up_no_close(
-    hub: Hub, url: str, admission: Admission, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("speck.link.hub._CLOSING", 0.05)
+def upgraded(url: str) -> socket.socket:
+    """A connection that sends its request, and afterwards only what a test sends; it answers nothing."""
     host, _, port = url.removeprefix("ws://").rpartition(":")
     upgrade = (
         "GET /agent HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
         "Authorization: Bearer right\r\n\r\n"
     )
-    silent = [socket.create_connection((host, int(port))) for _ in range(3)]
-    for each in silent:
-        each.sendall(upgrade.encode())
-        assert each.recv(12) == b"HTTP/1.1 101"
+    made = socket.create_connection((host, int(port)))
+    made.sendall(upgrade.encode())
+    assert made.recv(12) == b"HTTP/1.1 101"
+    return made
+
+
+@pytest.mark.parametrize("unsent", [0, 8 << 20])
+def test_a_former_connection_that_is_dead_holds_up_no_call(
+    hub: Hub, url: str, unsent: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The network lost it: its agent reads nothing, and does not answer the close."""
+    monkeypatch.setattr("speck.link.hub._CLOSING", 0.2)
+    hello = json.dumps(encode(HELLO) | {"protocol": HELLO.protocol}).encode()
+    with closing(upgraded(url)) as dead, ThreadPoolExecutor(2) as callers:
+        dead.sendall(struct.pack(">BBHI", 0x81, 0x80 | 126, len(hello), 0) + hello)  # masked with zeros
+        await_that(lambda: hub.presence("A") is not None)
+        former = hub._connections["A"]
+        lost = callers.submit(hub.call, "A", {"m": "x", "a": "x" * unsent}, PATIENCE, ENGINE)
+        await_that(lambda: bool(former.waiting) and former.socket.paused == bool(unsent))
+        with dial(url) as later:
+            greet(later)
+            await_that(lambda: hub.presence("A") not in (None, former.presence))
+            called = callers.submit(hub.call, "A", {"e": ENGINE, "m": "x"}, 1.0, ENGINE)
+            answer(later, 5)
+            assert called.result(PATIENCE) == 5
+            with pytest.raises(OutcomeUnknown, match="broke before it answered"):
+                lost.result(PATIENCE)
+            await_that(lambda: len(hub._sockets) == 1 and not hub._closing)
+            del lost  # and with it the answer that did not come
+            gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+def test_agents_that_do_not_answer_the_end_hold_up_no_close(
+    hub: Hub, url: str, admission: Admission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("speck.link.hub._CLOSING", 0.05)
+    silent = [upgraded(url) for _ in range(3)]
     loop = hub._loop
     assert loop is not None
     hub.close()
