@@ -347,8 +347,10 @@ class Primary:
                     self._tail = tail
                     records = scan.enter_context(database.scan())
                     position = database.get(POSITION_KEY) or b""
-                for piece in chunks(records, _PIECE):
-                    self._ask(wire, "records", self._header(copy=copy), piece)
+                # To the end before any is sent: the database cannot be closed or recovered amid a scan.
+                pieces = list(chunks(records, _PIECE))
+            for piece in pieces:
+                self._ask(wire, "records", self._header(copy=copy), piece)
             self._files.send_new(wire)
             self._ask(wire, "end", self._header(copy=copy, position=position.decode(), format=form))
             for _ in range(_ROUNDS):
