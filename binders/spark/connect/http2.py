@@ -81,8 +81,10 @@ class Http2Connection:
         self.aborted = ""  # the reason, once it was
 
     def secure(self, context: ssl.SSLContext, host: str, ends: float) -> bool:
-        """Begin TLS; returns whether the server offers HTTP/2 over it.  Raises ``OSError``."""
+        """Begin TLS; returns whether the server offers HTTP/2.  Raises ``OSError`` or :class:`Lost`."""
         self._socket = context.wrap_socket(self._socket, server_hostname=host, do_handshake_on_connect=False)
+        if self.aborted:  # an abort before this line may have found the detached socket only
+            raise Lost(self.aborted)
         self._limit(ends)
         self._socket.do_handshake()
         return self._socket.selected_alpn_protocol() == "h2"

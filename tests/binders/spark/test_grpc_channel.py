@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import socket
+import ssl
 import time
 import uuid
 from collections.abc import Iterator
@@ -350,6 +351,26 @@ def test_tls_and_its_errors(
         foreign = Login(ca_file=login.ca_file, certificate_file=str(strange.file), key_file=str(strange.key))
         assert "it may reject the certificate" in said(proxy.port, foreign)
     assert "it does not speak TLS" in said(port)
+
+
+def test_a_close_while_tls_takes_the_socket_over_ends_the_call(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection does not have the new socket yet, and the former one is detached."""
+    authority = Authority(tmp_path)
+    own, wrap = authority.certificate("own", "127.0.0.1"), ssl.SSLContext.wrap_socket
+    login = Login(ca_file=str(authority.file))
+    with TlsProxy(port, own.file, own.key) as proxy, client_of(proxy.port, login) as client:
+
+        def wrapped(context: ssl.SSLContext, connection: socket.socket, **how: Any) -> ssl.SSLSocket:
+            made = wrap(context, connection, **how)
+            if not how.get("server_side"):
+                client.close()
+            return made
+
+        monkeypatch.setattr(ssl.SSLContext, "wrap_socket", wrapped)
+        with pytest.raises(OutcomeUnknown, match="the client was closed"):
+            client.settings(SESSION, ["a"])
 
 
 def _failure(address: str) -> BinderError:
