@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tenacity import RetryCallState, Retrying
 from tenacity.wait import wait_exponential_jitter
 
+from speck.core.lifecycle import ActionState
 from speck.errors import StoreError
 from speck.store import RetryState, Store
 
@@ -20,6 +22,9 @@ _log = logging.getLogger(__name__)
 
 FIRST, LONGEST, JITTER = 10.0, 300.0, 5.0  # s
 WELL = 300.0  # s without a fault, after which the tries of a job are forgotten
+
+HELD = "is held back: its roll-out in waves failed"
+_NEVER_HELD = frozenset({ActionState.DONE, ActionState.KEPT, ActionState.FAILED})
 
 _STRATEGY = wait_exponential_jitter(multiplier=FIRST, max=LONGEST, jitter=JITTER)
 _NONE = RetryState()
@@ -76,6 +81,26 @@ class Backoff:
     def suspend(self, name: str, why: str) -> None:
         """Do not retry a job before a user asks, for this reason."""
         self._put({name: replace(self._entries.get(name, _NONE), suspended=why)})
+
+    def hold(self, actions: Iterable[Mapping[str, Any]]) -> None:
+        """Do not carry out, before a user asks, what a roll-out has left undone.
+
+        ``actions`` are those of its operation as plain data.  A failed one counts as tried.
+        """
+        held = {each["job"]: each["error"] for each in actions if each["state"] not in _NEVER_HELD}
+        self._put(
+            {
+                name: replace(
+                    self._entries.get(name, _NONE),
+                    suspended=f"{HELD} (apply again, or roll back){error and f': {error}'}",
+                )
+                for name, error in held.items()
+            }
+        )
+
+    def is_held(self, name: str) -> bool:
+        """True if a job waits for a user since its roll-out failed (:meth:`hold`)."""
+        return (self.suspended(name) or "").startswith(HELD)
 
     def suspended(self, name: str) -> str | None:
         """The reason why a job is suspended; ``None`` if it is not."""

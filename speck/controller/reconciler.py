@@ -136,6 +136,8 @@ class Reconciler:
     def _record_end(self, operation: Operation, plan: Plan, state: OperationState) -> None:
         """Record the outcome of each action, so that failed ones are tried again in due time."""
         now = self.steady()
+        if operation.request.waves:  # before its way back is planned, which may be refused
+            self.backoff.hold(operation.to_dict()["actions"])
         for action in plan.actions:
             name = action.job.job_name
             progress = operation.actions[name]
@@ -365,7 +367,8 @@ class Reconciler:
             name = action.job.job_name
             drift, when = drifted.get(name), self.backoff.next_try(name)
             suspended = self.backoff.suspended(name)
-            if suspended is not None and (isinstance(action, Update | Move) or _never(action)):
+            held = self.backoff.is_held(name) and not isinstance(action, Keep)
+            if suspended is not None and (held or isinstance(action, Update | Move) or _never(action)):
                 yield name, suspended
             elif drift is not None and drift.orphan is not None and isinstance(action, Start):
                 yield name, drift.message

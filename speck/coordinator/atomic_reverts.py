@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from speck.apply.operation import Operation
 from speck.apply.operations import Operations
@@ -26,6 +28,22 @@ class AtomicReverts:
 
     def revert(self, operation: Operation) -> str:
         """Go back to the revision before an atomic operation; returns the reason why not, if so."""
+        return self._revert(operation, operation.to_dict()["actions"])
+
+    def _revert(self, operation: Operation, actions: Iterable[Mapping[str, Any]]) -> str:
+        """As :meth:`revert`; ``actions`` are those of the operation as plain data."""
+        try:
+            with self.operations.exclusive(operation.composition):  # until what it left undone is held back
+                error = self._carry_out(operation)
+                if error and operation.request.waves:
+                    self.changes.backoff.hold(actions)
+                return error
+        except ShuttingDown:
+            return ""
+        except SpeckError as error:
+            return f"not reverted: {error}"
+
+    def _carry_out(self, operation: Operation) -> str:
         name, base, asked = operation.composition, operation.base_revision, operation.request
         if self.operations.is_closing:  # done at the next start
             return ""
@@ -63,7 +81,7 @@ class AtomicReverts:
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
             if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
                 operation = Operation.from_dict(data, self.operations.clock)
-                error = self.revert(operation)
+                error = self._revert(operation, data["actions"])
                 _log.info("revision %s of %r is reverted %s", data["revision"], head.name, error)
                 self._note(operation, error)
 

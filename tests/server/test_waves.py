@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from speck.apply.operation import Operation
+from speck.apply.operations import Operations
+from speck.apply.planned import PlannedChange
 from speck.apply.settling import Settling
 from speck.client import RequestRefused
 from speck.coordinator import Coordinator, build
@@ -20,6 +23,7 @@ from speck.core.inventory import Inventory
 from speck.core.job import Composition, Job
 from speck.core.runtime import JobState
 from speck.core.settings import Settings
+from speck.errors import StoreFull
 from speck.store import Store
 from speck.testing.waiting import eventually
 from testbed.benches import user
@@ -126,6 +130,34 @@ def test_a_wave_that_does_not_run_takes_all_back(rest: RestServer) -> None:
     assert back["state"] == "succeeded"
     assert triggers(rest) == {"j1": "2 seconds", "j2": "2 seconds", "j3": "2 seconds"}
     assert [each.attempt.id for each in rest.world.running("j1")] == first
+
+
+def test_a_way_back_that_is_refused_changes_no_further_wave(
+    rest: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest.world.doomed = lambda job: job.job_name == "j2" and job.trigger == "3 seconds"
+    begin = Operations.begin
+
+    def full(operations: Operations, planned: PlannedChange, *rest: Any) -> Operation:
+        if planned.restored:
+            raise StoreFull("no space left on the device")
+        return begin(operations, planned, *rest)
+
+    monkeypatch.setattr(Operations, "begin", full)
+    newer = json.loads(NEWER)
+    newer["jobs"].append(newer["jobs"][2] | {"job_name": "j4", "sink_topic": "out4"})
+    ended = rest.client.apply(json.dumps(newer).encode(), "one", wave=["s2"], settle=0.1, wait=60)
+    assert (ended["state"], ended["error"]) == ("failed", "not reverted: no space left on the device")
+    for _ in range(3):
+        rest.coordinator.reconciler.round()
+        rest.coordinator.operations.join()
+    found = triggers(rest)
+    assert (found["j1"], found["j3"], "j4" in found) == ("2 seconds", "2 seconds", False)
+    assert rest.client.job("j1")["waits"].startswith("is held back: its roll-out in waves failed")
+    monkeypatch.undo()
+    rest.world.doomed = lambda job: False
+    assert rest.client.apply(json.dumps(newer).encode(), "one", wait=60)["state"] == "succeeded"
+    assert set(triggers(rest).values()) == {"3 seconds"}
 
 
 def test_a_wave_that_has_to_wait_takes_all_back(rest: RestServer) -> None:
