@@ -266,7 +266,10 @@ class Operations:
         try:
             work.start()
         except RuntimeError as problem:  # the system has no thread for it: nothing else would end it
-            error = f"it did not begin: {problem} (the reconciler carries it out, or apply again)"
+            # The later waves of a roll-out are held back: nothing of it happens before a user asks.
+            waves = operation.request.waves
+            later = "apply again, or roll back" if waves else "the reconciler carries it out, or apply again"
+            error = f"it did not begin: {problem} ({later})"
             operation.end(self._leave(operation, planned.due, OperationState.FAILED, error))
         else:
             self._threads.append(work)

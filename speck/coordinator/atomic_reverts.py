@@ -17,6 +17,8 @@ from speck.store import Store
 
 _log = logging.getLogger(__name__)
 
+_REFUSED = "not reverted: "  # also in the records of earlier versions, after an error of the operation itself
+
 
 @dataclass(frozen=True)
 class AtomicReverts:
@@ -41,14 +43,14 @@ class AtomicReverts:
         except ShuttingDown:
             return ""
         except SpeckError as error:
-            return f"not reverted: {error}"
+            return f"{_REFUSED}{error}"
 
     def _carry_out(self, operation: Operation) -> str:
         name, base, asked = operation.composition, operation.base_revision, operation.request
         if self.operations.is_closing:  # done at the next start
             return ""
         if base == operation.revision:
-            return "not reverted: no earlier revision differs"
+            return f"{_REFUSED}no earlier revision differs"
         request = Request(
             author=asked.author,
             message=f"revision {operation.revision} was only partly applied",
@@ -62,10 +64,10 @@ class AtomicReverts:
         except ShuttingDown:  # it began while this was planned
             return ""
         except SpeckError as error:
-            return f"not reverted: {error}"
+            return f"{_REFUSED}{error}"
         except Exception as error:  # a defect: it must not keep the server from starting
             _log.exception("operation %s cannot be reverted", operation.id)
-            return f"not reverted: internal error: {error!r}"
+            return f"{_REFUSED}internal error: {error!r}"
         operation.replace(back.id)
         return ""
 
@@ -79,7 +81,7 @@ class AtomicReverts:
             if self.operations.live(outcome.operation) is not None:
                 continue  # it was resumed: its own thread reverts it, and a second way back would be refused
             ended = data["state"] in (OperationState.FAILED, OperationState.WAITING)
-            if data.get("atomic") and ended and not data["replaced_by"] and not data["error"]:
+            if data.get("atomic") and ended and not data["replaced_by"] and not _is_refused(data["error"]):
                 operation = Operation.from_dict(data, self.operations.clock)
                 error = self._revert(operation, data["actions"])
                 _log.info("revision %s of %r is reverted %s", data["revision"], head.name, error)
@@ -89,6 +91,12 @@ class AtomicReverts:
         """Write the outcome: one that cannot be reverted now is left to its user, and to no later start."""
         data = self.store.operation(operation.id)
         if data is not None:
-            found = {"error": error, "replaced_by": operation.replaced_by}
+            both = "; ".join(filter(None, [data["error"], error]))
+            found = {"error": both, "replaced_by": operation.replaced_by}
             with self.store.transaction() as transaction:
                 transaction.put_operation(operation.id, {**data, **found})
+
+
+def _is_refused(error: str) -> bool:
+    """True if this error of an operation says that its way back was refused."""
+    return error.startswith(_REFUSED) or f"; {_REFUSED}" in error

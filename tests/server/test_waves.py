@@ -33,6 +33,7 @@ from testbed.doubles.kinds import double_kinds
 from testbed.doubles.world import World
 from testbed.servers.rest import RestServer, rest_server
 from testbed.servers.terminal import piped
+from tests.support.threads import without_threads
 
 SITES = Inventory(
     {f"s{each}": one_site(f"s{each}", f"sc://e{each}:15002", f"tcp://b{each}:1883") for each in "123"}
@@ -158,6 +159,18 @@ def test_a_way_back_that_is_refused_changes_no_further_wave(
     rest.world.doomed = lambda job: False
     assert rest.client.apply(json.dumps(newer).encode(), "one", wait=60)["state"] == "succeeded"
     assert set(triggers(rest).values()) == {"3 seconds"}
+
+
+def test_a_roll_out_without_a_thread_is_not_carried_out_without_its_waves(
+    rest: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_threads(monkeypatch, "operation-")
+    ended = rest.client.apply(NEWER, "one", wave=["s2"], settle=0.1, wait=60)
+    assert ended["error"] == "it did not begin: can't start new thread (apply again, or roll back)"
+    monkeypatch.undo()
+    rest.coordinator.reconciler.round()
+    rest.coordinator.operations.join()
+    assert set(triggers(rest).values()) == {"2 seconds"}
 
 
 def test_a_wave_that_has_to_wait_takes_all_back(rest: RestServer) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from speck.apply.executor import Executor
 from speck.apply.operation import Operation
 from speck.coordinator import Services
 from speck.coordinator.changes import Changes
@@ -19,6 +20,7 @@ from speck.errors import Conflict, Rejected
 from testbed.benches import user
 from testbed.benches.jobs_by_hand import chain, composition
 from testbed.doubles.world import World
+from tests.support.threads import without_threads
 
 A, B, C = chain("a", "b", "c")
 FASTER = replace(B, trigger="1 second")
@@ -170,6 +172,55 @@ def test_an_atomic_apply_is_taken_back_after_a_restart(begin: Begin, world: Worl
     services.coordinator.operations.join()
     assert set(world.where()) == {"a"}
     assert outcomes(services) == [("applied", None), ("rolled back", 3), ("applied", None)]
+
+
+@pytest.mark.parametrize("defect", ["amid", "no thread"])
+def test_an_atomic_apply_with_an_error_of_its_own_is_taken_back_after_a_restart(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch, defect: str
+) -> None:
+    services = begin()
+    carry_out(services, composition(A))
+    operations = services.coordinator.operations
+    with monkeypatch.context() as patched:
+        if defect == "amid":
+
+            def broken(*_: object) -> None:
+                operations.refuse_new()  # as a shutdown does first
+                raise ValueError("a defect")
+
+            patched.setattr(Executor, "run", broken)
+        else:
+            without_threads(patched, "operation-")
+        operation = carry_out(services, composition(A, B), atomic=True)
+    error = operation.error
+    assert error.startswith("internal error" if defect == "amid" else "it did not begin")
+    services = begin()
+    services.coordinator.operations.join()
+    found = services.queries.operations.data(operation.id)
+    assert (found["error"], found["replaced_by"] != "") == (error, True)
+    assert set(world.where()) == {"a"}
+    assert outcomes(services)[1:] == [("rolled back", 3), ("applied", None)]
+
+
+def test_a_way_back_that_was_refused_after_an_error_is_not_tried_again(
+    begin: Begin, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = begin()
+    carry_out(services, composition(A))
+    carry = Changes.carry_out
+
+    def refused(changes: Changes, change: Change, *rest: Any) -> Any:
+        if isinstance(change, Rollback):
+            raise Conflict("its former state is gone")
+        return carry(changes, change, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Changes, "carry_out", refused)
+        patched.setattr(Executor, "run", lambda *_: 1 / 0)
+        operation = carry_out(services, composition(A, B), atomic=True)
+    assert operation.error.endswith("; not reverted: its former state is gone")
+    found = begin().queries.operations.data(operation.id)
+    assert (found["error"], found["replaced_by"]) == (operation.error, "")
 
 
 def test_an_atomic_apply_is_taken_back_after_a_restart_that_began_while_that_was_planned(
