@@ -29,7 +29,7 @@ from speck.core.plan import Basis, Keep, Plan, Stop
 from speck.core.runtime import Handle
 from speck.core.settings import Settings
 from speck.core.waves import texts_of
-from speck.errors import Fault, InvalidInput
+from speck.errors import Busy, Fault, InvalidInput
 from speck.store import Event, Head, Revision, Store
 from speck.store.artifacts import Artifacts
 from speck.store.deployments import Deployments
@@ -100,6 +100,10 @@ class Changes:
         name = self.resolver.name(change)
         with self.operations.exclusive(name, change.kind), self.placer.reservation(name):
             self.operations.refuse_repeated(request)
+            if (now := self.resolver.name(change)) != name:  # a request on a job that waited for another one
+                raise Busy(
+                    f"composition {name!r}: its job was moved to composition {now!r} meanwhile (retry)"
+                )
             planned = self._planned(change, request, reserve=True)
             return self._accept(planned, events), planned
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from speck.apply.operation import Operation
+from speck.apply.operations import Operations
 from speck.coordinator import Coordinator, Queries, Services, build
 from speck.coordinator.planning import planner
 from speck.core.attempt_number import HIGHEST
@@ -434,6 +436,26 @@ def test_single_jobs_join_and_leave_a_composition(
     assert sorted(world.where()) == ["b"]
     with pytest.raises(NotFound, match="there is no job 'a'"):
         queries.job("a")
+
+
+def test_a_request_on_a_job_that_leaves_its_composition_meanwhile_is_refused(
+    coordinator: Coordinator, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user.apply_job(coordinator, A, "jobs")[0].wait(30)
+    exclusive, waited = Operations.exclusive, list[str]()
+
+    def slow(operations: Operations, name: str, *kind: str) -> AbstractContextManager[None]:
+        waited.append(name)
+        if len(waited) == 1:  # of the deletion: others come first
+            assert user.delete_job(coordinator, "a").wait(30)
+            assert user.apply_job(coordinator, A, "others")[0].wait(30)
+        return exclusive(operations, name, *kind)
+
+    monkeypatch.setattr(Operations, "exclusive", slow)
+    with pytest.raises(Busy, match="its job was moved to composition 'others' meanwhile"):
+        user.delete_job(coordinator, "a")
+    assert waited == ["jobs", "jobs", "others"]
+    assert sorted(world.where()) == ["a"]
 
 
 def test_single_jobs_form_no_cycle(coordinator: Coordinator, world: World) -> None:
