@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from speck.binder.pool import BinderPool
 from speck.errors import BinderError
 from speck.store import Store, Transaction
-from speck.store.abandoned import DeletedSession
+from speck.store.abandoned import LOOKS, DeletedSession
 
 RETRY = 600.0  # s, after which a broker that did not answer is asked again
 KEPT = 28 * 86_400.0  # s, for a broker that does not answer; a tombstone is kept as long
@@ -37,6 +37,21 @@ class DeletedSessions:
             if now >= each.due:
                 found[each.broker].append(each)
         return found
+
+    def ahead(self) -> Sequence[DeletedSession]:
+        """The sessions whose times lie further ahead than they may: the clock was set back since."""
+        now = self.clock()
+        found = self.store.deleted_sessions()
+        return [each for each in found if each.at > now or each.due > now + max(*LOOKS, RETRY)]
+
+    def correct_times(self) -> None:
+        """Count the times of sessions that lie too far ahead from now on."""
+        ahead, now = self.ahead(), self.clock()
+        if ahead:
+            with self.store.transaction() as transaction:
+                for each in ahead:
+                    at, due = min(each.at, now), now + LOOKS[each.looks]
+                    transaction.put_deleted_session(replace(each, at=at, due=due))
 
     def look(self, address: str, sessions: Sequence[DeletedSession]) -> None:
         """Look for sessions at their broker.  Raises a :class:`~speck.errors.BinderError`."""

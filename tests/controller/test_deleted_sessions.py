@@ -129,6 +129,31 @@ def test_a_broker_that_is_away_is_asked_again(
     assert world.broker(BROKER).sessions == {}
 
 
+@pytest.mark.parametrize("seconds", [3600.0, 10 * 365 * 86_400.0])
+def test_a_session_is_looked_for_although_the_clock_was_set_back(
+    bench: Bench, world: World, lose_deletion: Callable[[], None], seconds: float
+) -> None:
+    bench.clock.now -= seconds
+    after(bench, 0.0)
+    lose_deletion()
+    after(bench, LOOKS[0])
+    assert world.broker(BROKER).sessions == {}
+
+
+def test_a_broker_that_was_away_is_asked_again_although_the_clock_was_set_back(
+    bench: Bench, world: World, lose_deletion: Callable[[], None]
+) -> None:
+    bench.clock.now += KEPT / 2
+    world.down(BROKER)
+    after(bench, 0.0)  # postpones the look
+    bench.clock.now -= KEPT / 2
+    world.up(BROKER)
+    lose_deletion()
+    after(bench, 0.0)
+    after(bench, LOOKS[0])
+    assert world.broker(BROKER).sessions == {}
+
+
 def test_a_broker_that_never_comes_back_is_forgotten(
     bench: Bench, world: World, lose_deletion: Callable[[], None]
 ) -> None:
