@@ -243,16 +243,23 @@ class Changes:
         if not planned.deletes:
             warnings += [f"job {each.job!r}: {undrained_text(each)}" for each in plan.leaves]
         coded = [each.job for each in plan.actions if not isinstance(each, Stop)]
+        if adoption is not None:
+            with self.operations.admission(planned.composition, request.kind):
+                self._refuse_again(planned)  # before any session is taken
+        adopted = self._adopted(planned, handles)  # a broker may not answer: no lock of all is held meanwhile
         with self.artifacts.copied(coded), self.operations.admission(planned.composition, request.kind):
-            if not planned.deletes:  # again: another composition may have been accepted since, a site removed
-                desired = Composition(planned.composition, planned.desired)
-                refuse_claimed(self.store, self.settings.quotas, desired)
-                refuse_removed_sites(plan, self.planner.inventory)
+            self._refuse_again(planned)
             self.artifacts.keep(coded)
             self.backoff.forget(each.job.job_name for each in plan.actions)
-            adopted = self._adopted(planned, handles)
             record = partial(self.acceptance.write, adopted=adopted, events=events)
             return self.operations.begin(planned, record, warnings)
+
+    def _refuse_again(self, planned: PlannedChange) -> None:
+        """Refuse what other compositions have claimed since the plan, and sites removed since."""
+        if not planned.deletes:
+            desired = Composition(planned.composition, planned.desired)
+            refuse_claimed(self.store, self.settings.quotas, desired)
+            refuse_removed_sites(planned.plan, self.planner.inventory)
 
     def _adopted(self, planned: PlannedChange, handles: Mapping[str, Handle]) -> list[CopyAdopted]:
         """The copies that become attempts of this store, whose sessions are made this store's.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -106,6 +107,31 @@ def test_the_numbers_of_the_stamps_go_on(stores: Lost, world: World) -> None:
         (healed,) = world.running("a")
         assert (healed.attempt.incarnation, healed.attempt.origin) == (2, copy.attempt.origin)
         assert healed.attempt.number == 3
+
+
+def test_other_compositions_change_while_a_broker_hands_over_a_session(stores: Lost, world: World) -> None:
+    stores.deploy("lost", A)
+    with stores.open("new") as new:
+        hold = world.hold("adopt_session")
+        adopting = threading.Thread(target=stores.adopt, args=(composition(A),))
+        adopting.start()
+        changed = threading.Event()
+
+        def change() -> None:
+            operation, _ = user.apply(new, composition(C, name="other"))
+            operation.wait(30)
+            changed.set()
+
+        try:
+            assert hold.reached.wait(10)
+            changing = threading.Thread(target=change)
+            changing.start()
+            assert changed.wait(10)
+        finally:
+            hold.release()
+            adopting.join()
+            changing.join()
+        assert new.deployments.composition("traffic").jobs == {"a": A}
 
 
 def test_only_the_named_jobs_are_adopted(stores: Lost, world: World) -> None:
