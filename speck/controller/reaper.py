@@ -57,8 +57,9 @@ class Reaper:
         An address that does not answer for long is asked less often, and delays nothing else.
         """
         self._rounds += 1
-        deleted = DeletedSessions(self.store, self.pool, self.clock).due()
-        if not (self.store.abandoned_attempts() or self.store.abandoned_sessions() or deleted):
+        deleted = DeletedSessions(self.store, self.pool, self.clock)
+        looks = deleted.due() or deleted.ahead()
+        if not (self.store.abandoned_attempts() or self.store.abandoned_sessions() or looks):
             return
         seldom = self._rounds % SELDOM != 0
         rest = {address for address, missed in self._missed.items() if missed >= EAGER and seldom}
@@ -161,17 +162,19 @@ class Reaper:
         Does not wait for a pass that is under way, which may be held up by just these places.  Raises
         :class:`~speck.errors.InvalidInput` when nothing is abandoned there.
         """
-        with self._records:
-            attempts, sessions = self.store.abandoned_attempts(), self.store.abandoned_sessions()
-            used = {*(each.address for each in attempts), *(each.broker for each in sessions)}
-            there = addresses_of(names, self.pool.inventory, used)
-            if not there & used:
-                fault = Fault(f"nothing was abandoned at {', '.join(sorted(there)) or 'no place'}")
-                raise InvalidInput([fault], "--forget")
-            reaping = self._pass(author=author)
-            gone = [each for each in attempts if each.address in there]
+        attempts, sessions = self.store.abandoned_attempts(), self.store.abandoned_sessions()
+        used = {*(each.address for each in attempts), *(each.broker for each in sessions)}
+        there = addresses_of(names, self.pool.inventory, used)
+        if not there & used:
+            fault = Fault(f"nothing was abandoned at {', '.join(sorted(there)) or 'no place'}")
+            raise InvalidInput([fault], "--forget")
+        reaping = self._pass(author=author)
+        gone = [each for each in attempts if each.address in there]
+        for attempt in gone:
+            reaping.keep_left(attempt)
+        with self._records:  # only now: a mute agent is asked for its states for long
             for attempt in gone:
                 reaping.forget_attempt(attempt, spared=there)
             for session in (over := [each for each in sessions if each.broker in there]):
                 reaping.forget_session(session)
-            return len(gone) + len(over)
+        return len(gone) + len(over)

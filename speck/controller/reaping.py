@@ -60,6 +60,7 @@ class Reaping:
         for attempt in self.store.abandoned_attempts():
             self._try(attempt.address, partial(self.stop, attempt))
         deleted = DeletedSessions(self.store, self.pool, self.clock)
+        deleted.correct_times()
         for address, gone in deleted.due().items():
             self._try(address, partial(deleted.look, address, gone))
         deleted.forget_old()
@@ -115,6 +116,8 @@ class Reaping:
         broker = self.pool.broker(session.broker)
         try:
             counted, uncounted = self._counted(session, broker)
+            if not self._has_session(session):  # forgotten meanwhile: a job may have one of its name
+                return
             broker.delete_session(session.name)
             if number:  # a copy may still come back
                 broker.fence(session.name, number)
@@ -220,13 +223,16 @@ class Reaping:
             states.delete_place(handle)
         self._forget_attempt(abandoned, EventKind.STOPPED, "has ended")
 
-    def forget_attempt(self, abandoned: AbandonedAttempt, spared: Collection[str]) -> None:
-        """Forget an attempt whose engine never comes back, nor the brokers that are ``spared``."""
+    def keep_left(self, abandoned: AbandonedAttempt) -> None:
+        """Keep the state of a copy whose engine never comes back, if it can be found."""
         states = self._states_of(abandoned)
         try:
             states.keep_left()
         except (Unreachable, OutcomeUnknown) as error:
             states.note_missing(error)
+
+    def forget_attempt(self, abandoned: AbandonedAttempt, spared: Collection[str]) -> None:
+        """Forget an attempt whose engine never comes back, nor the brokers that are ``spared``."""
         self._forget_attempt(abandoned, EventKind.FORGOTTEN, "was forgotten", spared)
 
     def _forget_attempt(

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from speck.binder import pool
 from speck.controller import reaper, reconciler
+from speck.controller.abandoned_states import AbandonedStates
 from speck.controller.backoff import Backoff
 from speck.coordinator import Coordinator, build
 from speck.core.plan import Keep
@@ -168,6 +170,76 @@ def test_a_place_is_forgotten_while_the_reaper_waits_for_it(bench: Bench, world:
     assert bench.store.abandoned_attempts() == []
     with pytest.raises(InvalidInput):
         bench.coordinator.reaper.forget([STUCK])
+
+
+def test_a_session_that_is_made_again_after_a_user_forgot_it_is_not_deleted(
+    bench: Bench, world: World
+) -> None:
+    jobs = {
+        address: make_job(name, name, f"out-{name}", source_broker=address, sink_broker="tcp://b0:1883")
+        for name, address in (("first", "tcp://b1:1883"), ("second", "tcp://b2:1883"))
+    }
+    bench.apply(*jobs.values())
+    for each in jobs:
+        world.down(each)
+    assert user.delete_composition(bench.coordinator, "traffic", leave_behind=list(jobs)).wait(30)
+    slow, forgotten = (each.broker for each in bench.store.abandoned_sessions())
+    before = dict(world.broker(forgotten).sessions)
+    assert before
+    with stuck(world, "delete_session", address=slow) as holds:
+        for each in jobs:
+            world.up(each)
+        bench.coordinator.reaper._missed.clear()
+        bench.coordinator.reaper.round()
+        assert holds[0].reached.wait(LIMIT)
+        assert bench.coordinator.reaper.forget([forgotten]) == 1
+        del world.broker(forgotten).sessions[next(iter(before))]  # its broker comes back empty
+        bench.apply(jobs[forgotten])
+        assert world.broker(forgotten).sessions == before
+    bench.coordinator.reaper.close()
+    bench.coordinator.reaper.reap()
+    assert world.broker(forgotten).sessions == before
+    assert world.broker(slow).sessions == {}
+    assert bench.store.abandoned_sessions() == []
+
+
+def test_others_are_reaped_while_a_user_forgets_a_place_that_does_not_answer(
+    bench: Bench, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third = "sc://e3:1"
+    jobs = BAD, make_job("third", "in3", "mid3", spe_address=third)
+    bench.apply(*jobs)
+    world.down(STUCK)
+    world.down(third)
+    moved = composition(*(replace(each, spe_address=OTHER) for each in jobs))
+    operation, _ = user.apply(bench.coordinator, moved, leave_behind=[STUCK, third])
+    assert operation.wait(30)
+    assert len(bench.store.abandoned_attempts()) == 2
+    world.up(third)
+    reached, released, keep = threading.Event(), threading.Event(), AbandonedStates.keep_left
+
+    def keep_left(states: AbandonedStates) -> None:
+        if states.abandoned.address == STUCK:
+            reached.set()
+            released.wait(30)
+        keep(states)
+
+    monkeypatch.setattr(AbandonedStates, "keep_left", keep_left)
+    forgetting = threading.Thread(target=bench.coordinator.reaper.forget, args=([STUCK],))
+    forgetting.start()
+    try:
+        assert reached.wait(LIMIT)
+        ending = threading.Thread(target=bench.coordinator.reaper.end_at, args=([third],), daemon=True)
+        ending.start()
+        eventually(
+            lambda: [each.address for each in bench.store.abandoned_attempts()],
+            lambda found: found == [STUCK],
+            LIMIT,
+        )
+    finally:
+        released.set()
+        forgetting.join()
+    assert bench.store.abandoned_attempts() == []
 
 
 def test_an_operation_does_not_wait_for_what_was_left_behind_elsewhere(bench: Bench, world: World) -> None:

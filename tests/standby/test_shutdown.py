@@ -17,7 +17,7 @@ PATIENCE = 20.0
 
 
 def recover(database: Database) -> None:
-    """What the next write does first after one that failed."""
+    """Open the database again, as the first write does after one that failed."""
     database._failure = StoreError("a write failed")
     database.retry()
     assert database.failure is None
