@@ -58,8 +58,8 @@ class Sessions:
     def _chosen(self, job: Job, record: JobRecord) -> tuple[SessionRecord, bool]:
         """The session of a job, and true if the job has had it; a new one is written as intended."""
         store, operation, others = self.context.store, self.context.operation, self._names_of_others(job)
-        # Names are read and written in one block: the reaper records a deleted session that is back as one to
-        # be deleted again, unless a job has it.
+        # Names are read and written in one block: the reaper marks a restored session for deletion unless a
+        # job uses it.
         with store.transaction() as transaction:
             abandoned = store.abandoned_names(job.source_broker)
             session = session_for(job, record, store.identity, operation.revision, others, abandoned)

@@ -1,8 +1,9 @@
 """The store: desired state, requests and observations, in a LevelDB that one process has open.
 
 :mod:`~speck.store.records` are the values, :mod:`~speck.store.codec` their form on disk,
-:mod:`~speck.store.leveldb.database` LevelDB with its troubles translated, :mod:`~speck.store.store` what the
-coordinator uses.  Every change is one atomic batch that is on disk when the call returns.
+:mod:`~speck.store.leveldb.database` LevelDB with its troubles translated,
+:mod:`~speck.store.leveldb.resident` the records in memory, :mod:`~speck.store.store` what the coordinator
+uses.  Every change is one atomic batch that is on disk when the call returns.
 """
 
 from __future__ import annotations
